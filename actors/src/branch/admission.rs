@@ -1,0 +1,226 @@
+//! Owns how a message becomes a turn: admission, and taking the next one from the queue. Each is one write, which
+//! decides; memory takes over what it returned. Tested end to end (A8, A9, C1, C4's bound, D14).
+
+use actix::Context;
+use gent_protocol::{Approval, Message, Millis, RunId, WorkspaceId};
+use gent_storage::{
+    QueueItem, QueueKind, StoreError, TurnRow, TurnState, WriteTxn, message_get, message_insert,
+    operation_get, queue_append, queue_items, queue_remove, turn_get, turn_put,
+};
+use serde_json::Value;
+
+use super::actor::{BranchActor, Origin};
+use super::key::BranchKey;
+use super::lanes::Reply;
+use super::messages::BranchError;
+use super::state::{BranchState, Input};
+use super::stop::{CANCEL_OPERATION, cancel_key};
+use crate::limits::{FOLLOW_UPS, SEND_WAITERS};
+
+/// What became of a message.
+#[derive(Debug)]
+enum Admission {
+    /// Its turn has ended before.
+    Settled,
+    /// Its turn runs, or it waits already.
+    Known,
+    /// It waits now.
+    Queued,
+    /// As many wait as may.
+    Full,
+    /// Its turn is stored and starts.
+    Started { row: Box<TurnRow>, is_cancelled: bool },
+}
+
+/// A turn that was taken from the queue.
+#[derive(Debug)]
+struct Taken {
+    row: TurnRow,
+    is_cancelled: bool,
+}
+
+impl BranchActor {
+    pub(super) fn submit(
+        &mut self,
+        ctx: &mut Context<Self>,
+        message: Message,
+        approval: Option<Approval>,
+        waits: bool,
+        reply: Reply,
+    ) {
+        if waits && self.waiters.count() >= SEND_WAITERS {
+            drop(reply.send(Err(BranchError::WaitersFull { max: SEND_WAITERS })));
+            return;
+        }
+        let is_draining = self.services.drain.is_cancelled();
+        if is_draining {
+            drop(reply.send(Err(BranchError::Draining)));
+            return;
+        }
+        let may_start = self.state == BranchState::Idle && self.aside.is_none();
+        let id = message.id.clone();
+        let run = self.new_run();
+        let key = self.key.clone();
+        self.write(
+            ctx,
+            "branch.admit",
+            move |txn| admit(txn, &key, &message, approval, may_start, &run),
+            move |actor, ctx, admitted| match admitted {
+                Err(error) => {
+                    drop(reply.send(Err(BranchError::Store(error.clone()))));
+                    actor.failed(ctx, &error);
+                }
+                Ok(Admission::Settled) => drop(reply.send(Ok(()))),
+                Ok(Admission::Full) => {
+                    drop(reply.send(Err(BranchError::FollowUpsFull { max: FOLLOW_UPS })));
+                }
+                Ok(Admission::Known | Admission::Queued) => actor.wait_or_reply(&id, waits, reply),
+                Ok(Admission::Started { row, is_cancelled }) => {
+                    actor.wait_or_reply(&id, waits, reply);
+                    let run = actor.start(*row, Origin::Sent, is_cancelled);
+                    actor.advance(ctx, Input::Took { run });
+                }
+            },
+        );
+    }
+
+    fn wait_or_reply(&mut self, id: &gent_protocol::MessageId, waits: bool, reply: Reply) {
+        if waits {
+            self.waiters.add(id, reply);
+        } else {
+            drop(reply.send(Ok(())));
+        }
+    }
+
+    pub(super) fn new_run(&self) -> RunId {
+        #[expect(clippy::expect_used, reason = "ids of `Env` are short and printable")]
+        RunId::parse(self.services.env.new_id()).expect("a valid id")
+    }
+
+    /// Takes the oldest waiting message and starts its turn.
+    pub(super) fn take_next(&mut self, ctx: &mut Context<Self>) {
+        if self.services.drain.is_cancelled() || self.aside.is_some() {
+            self.advance(ctx, Input::TookNothing);
+            return;
+        }
+        let (key, run, now) = (self.key.clone(), self.new_run(), self.services.env.now());
+        self.write(
+            ctx,
+            "branch.takeNext",
+            move |txn| take_next(txn, &key, now, &run),
+            |actor, ctx, taken| match taken {
+                Ok(Some(Taken { row, is_cancelled })) => {
+                    let asked = actor.waiters.count() > 0;
+                    let run = actor.start(row, Origin::Queue { asked }, is_cancelled);
+                    actor.advance(ctx, Input::Took { run });
+                }
+                Ok(None) => actor.advance(ctx, Input::TookNothing),
+                Err(error) => {
+                    actor.advance(ctx, Input::TookNothing);
+                    actor.failed(ctx, &error);
+                }
+            },
+        );
+    }
+}
+
+/// The row of a turn that begins.
+fn new_row(key: &BranchKey, message: &Message, approval: Option<Approval>, run: &RunId) -> TurnRow {
+    TurnRow {
+        session_id: key.session.clone(),
+        branch_id: key.branch.clone(),
+        message_id: message.id.clone(),
+        state: TurnState::Running,
+        attempts: 0,
+        run: run.clone(),
+        step: 0,
+        continuations: 0,
+        started_at: message.created_at,
+        approval,
+        route: None,
+        waiting_for: None,
+        partial_usage: false,
+        totals: Value::Null,
+    }
+}
+
+/// Decides what becomes of a message and stores it.
+fn admit(
+    txn: &mut WriteTxn<'_>,
+    key: &BranchKey,
+    message: &Message,
+    approval: Option<Approval>,
+    may_start: bool,
+    run: &RunId,
+) -> Result<Admission, StoreError> {
+    let current = turn_get(txn, &key.branch)?;
+    if current.as_ref().is_some_and(|row| row.message_id == message.id) {
+        return Ok(Admission::Known);
+    }
+    if message_get(txn, &key.branch, &message.id)?.is_some() {
+        // It is stored and has no turn: its turn has ended.
+        return Ok(Admission::Settled);
+    }
+    if may_start && current.is_none() {
+        message_insert(txn, message)?;
+        let row = new_row(key, message, approval, run);
+        turn_put(txn, &row)?;
+        let is_cancelled = has_cancel(txn, &key.workspace, key, &message.id)?;
+        return Ok(Admission::Started { row: Box::new(row), is_cancelled });
+    }
+    let waiting = queue_items(txn, &key.branch)?;
+    if waiting.iter().any(|item| item.message.id == message.id) {
+        return Ok(Admission::Known);
+    }
+    if waiting.iter().filter(|item| item.kind == QueueKind::FollowUp).count() >= FOLLOW_UPS {
+        return Ok(Admission::Full);
+    }
+    let item = QueueItem {
+        session_id: key.session.clone(),
+        branch_id: key.branch.clone(),
+        message: message.clone(),
+        kind: QueueKind::FollowUp,
+        wake: true,
+        approval,
+        queued_at: message.created_at,
+    };
+    queue_append(txn, &item)?;
+    Ok(Admission::Queued)
+}
+
+/// Takes the oldest steering, else the oldest follow-up, that has not been stored before.
+fn take_next(
+    txn: &mut WriteTxn<'_>,
+    key: &BranchKey,
+    now: Millis,
+    run: &RunId,
+) -> Result<Option<Taken>, StoreError> {
+    if turn_get(txn, &key.branch)?.is_some() {
+        return Ok(None);
+    }
+    let waiting = queue_items(txn, &key.branch)?;
+    let of_kind = |kind: QueueKind| waiting.iter().filter(move |item| item.kind == kind);
+    for item in of_kind(QueueKind::Steering).chain(of_kind(QueueKind::FollowUp)) {
+        queue_remove(txn, &key.branch, &item.message.id)?;
+        if message_get(txn, &key.branch, &item.message.id)?.is_some() {
+            continue;
+        }
+        let message = Message { created_at: now, ..item.message.clone() };
+        message_insert(txn, &message)?;
+        let row = new_row(key, &message, item.approval, run);
+        turn_put(txn, &row)?;
+        let is_cancelled = has_cancel(txn, &key.workspace, key, &message.id)?;
+        return Ok(Some(Taken { row, is_cancelled }));
+    }
+    Ok(None)
+}
+
+/// A stop was recorded for this message before it could start.
+pub(super) fn has_cancel(
+    txn: &mut WriteTxn<'_>,
+    workspace: &WorkspaceId,
+    key: &BranchKey,
+    message: &gent_protocol::MessageId,
+) -> Result<bool, StoreError> {
+    Ok(operation_get(txn, workspace, CANCEL_OPERATION, &cancel_key(&key.branch, message))?.is_some())
+}

@@ -1,0 +1,131 @@
+//! Owns the credentials that clients have offered since the server started: in memory, by workspace, each bound
+//! to the address it came with. Never stores, logs or shows one. Tested below.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gent_extension_api::{Access, CredentialSpec};
+use gent_protocol::{OfferCredentials, OfferedCredentials, ProviderId, Secret, WorkspaceId};
+
+use crate::limits::CREDENTIAL_WORKSPACES;
+
+/// What clients have offered. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Credentials(Arc<Mutex<Offers>>);
+
+#[derive(Default)]
+struct Offers {
+    by_workspace: HashMap<WorkspaceId, HashMap<ProviderId, Vec<Access>>>,
+    order: Vec<WorkspaceId>,
+}
+
+impl Credentials {
+    fn offers(&self) -> std::sync::MutexGuard<'_, Offers> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what a client offers. A provider whose variables it does not have keeps what was offered before.
+    pub(crate) fn offer(
+        &self,
+        workspace: &WorkspaceId,
+        specs: &[(ProviderId, CredentialSpec)],
+        offer: OfferCredentials,
+    ) -> OfferedCredentials {
+        let variable = |name: Option<&'static str>| {
+            let value = offer.variables.get(name?)?;
+            (!value.expose().trim().is_empty()).then(|| value.clone())
+        };
+        let mut offers = self.offers();
+        let mut accepted = Vec::new();
+        for (provider, spec) in specs {
+            let key = variable(spec.key_variable);
+            let endpoint = variable(spec.endpoint_variable);
+            accepted.extend(key.as_ref().and(spec.key_variable).map(str::to_owned));
+            accepted.extend(endpoint.as_ref().and(spec.endpoint_variable).map(str::to_owned));
+            if key.is_none() && endpoint.is_none() {
+                continue;
+            }
+            let endpoint = endpoint.map(|url| url.expose().trim().trim_end_matches('/').to_owned());
+            let of_provider = offers
+                .by_workspace
+                .entry(workspace.clone())
+                .or_default()
+                .entry(provider.clone())
+                .or_default();
+            of_provider.retain(|known| known.endpoint != endpoint);
+            of_provider.push(Access { endpoint, key });
+            // A handful of addresses for one provider is a person changing their mind; more is a mistake.
+            if of_provider.len() > 8 {
+                of_provider.remove(0);
+            }
+        }
+        offers.order.retain(|known| known != workspace);
+        offers.order.push(workspace.clone());
+        if offers.order.len() > CREDENTIAL_WORKSPACES {
+            let forgotten = offers.order.remove(0);
+            offers.by_workspace.remove(&forgotten);
+        }
+        let is_known = |name: &String| accepted.contains(name);
+        let ignored = offer.variables.keys().filter(|name| !is_known(name)).cloned().collect();
+        OfferedCredentials { accepted, ignored }
+    }
+
+    /// The newest access to a provider that was offered for a workspace.
+    pub(crate) fn newest(&self, workspace: &WorkspaceId, provider: &ProviderId) -> Access {
+        let offers = self.offers();
+        let of_provider = offers.by_workspace.get(workspace).and_then(|known| known.get(provider));
+        of_provider.and_then(|known| known.last()).cloned().unwrap_or_default()
+    }
+
+    /// The key that was offered for exactly this address.
+    pub(crate) fn key_for(
+        &self,
+        workspace: &WorkspaceId,
+        provider: &ProviderId,
+        endpoint: Option<&str>,
+    ) -> Option<Secret> {
+        let offers = self.offers();
+        let of_provider = offers.by_workspace.get(workspace)?.get(provider)?;
+        of_provider.iter().rev().find(|known| known.endpoint.as_deref() == endpoint)?.key.clone()
+    }
+
+    /// Something has been offered for a workspace since the server started.
+    pub(crate) fn has_offer(&self, workspace: &WorkspaceId) -> bool {
+        self.offers().by_workspace.contains_key(workspace)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPEC: CredentialSpec =
+        CredentialSpec { key_variable: Some("X_API_KEY"), endpoint_variable: Some("X_BASE_URL") };
+
+    fn offer(variables: &[(&str, &str)]) -> OfferCredentials {
+        let pairs = variables.iter().map(|(name, value)| ((*name).to_owned(), Secret::new(*value)));
+        OfferCredentials { variables: pairs.collect() }
+    }
+
+    #[test]
+    fn a_key_is_given_only_to_the_address_and_the_workspace_it_came_with() {
+        let credentials = Credentials::default();
+        let provider = ProviderId::parse("x").unwrap();
+        let here = WorkspaceId::parse("0".repeat(64)).unwrap();
+        let elsewhere = WorkspaceId::parse("1".repeat(64)).unwrap();
+        let specs = [(provider.clone(), SPEC)];
+        let taken = credentials.offer(
+            &here,
+            &specs,
+            offer(&[("X_API_KEY", "secret"), ("X_BASE_URL", "http://a/v1/"), ("OTHER", "1")]),
+        );
+        assert_eq!(taken.accepted, ["X_API_KEY", "X_BASE_URL"]);
+        assert_eq!(taken.ignored, ["OTHER"]);
+        assert_eq!(credentials.key_for(&here, &provider, Some("http://a/v1")), Some(Secret::new("secret")));
+        assert_eq!(credentials.key_for(&here, &provider, None), None);
+        assert_eq!(credentials.key_for(&elsewhere, &provider, Some("http://a/v1")), None);
+        credentials.offer(&here, &specs, offer(&[("X_API_KEY", "other")]));
+        assert_eq!(credentials.newest(&here, &provider).endpoint, None);
+        assert_eq!(credentials.key_for(&here, &provider, Some("http://a/v1")), Some(Secret::new("secret")));
+    }
+}

@@ -1,0 +1,165 @@
+//! Owns the engine's edge: what a server or a program that embeds gent asks of it.
+//! Never knows a socket or a frame. Each kind of call is in a file of its own. Tested end to end.
+
+mod ask;
+mod drain;
+mod letters;
+mod messages;
+mod operator;
+mod reads;
+mod sessions;
+
+pub use operator::EngineHealth;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, Addr, Arbiter};
+use gent_extension_api::{Extension, HostFacts};
+use gent_protocol::StoreIncarnation;
+use gent_storage::Store;
+use tokio::runtime::{Builder, Runtime};
+use tokio_util::sync::CancellationToken;
+
+use crate::credentials::Credentials;
+use crate::directory::BranchDirectory;
+use crate::env::Env;
+use crate::error::EngineError;
+use crate::hub::Hub;
+use crate::process::ProcessHost;
+use crate::profile::ProfileDirectory;
+use crate::services::{FileLocks, ProcessPlace, Services, Settings, StandingApproval};
+use crate::store::StoreHandle;
+use letters::DeadLetters;
+
+/// What an engine is started with.
+pub struct EngineConfig {
+    /// This start of this server: unique, for the owner rows.
+    pub node_start: String,
+    /// How long a branch that nothing holds stays in memory.
+    pub branch_idle: Duration,
+    /// Where processes are started from.
+    pub process: ProcessPlace,
+    /// The user's home.
+    pub home: Option<PathBuf>,
+    /// The directory of user configuration.
+    pub gent_home: Option<PathBuf>,
+    /// Operating system and version, for the model to read.
+    pub platform: String,
+    /// The user's shell, for the model to read.
+    pub shell: Option<String>,
+    /// The user's settings.
+    pub settings: Arc<dyn Settings>,
+    /// Calls that are allowed without anybody being asked.
+    pub standing_approval: Arc<dyn StandingApproval>,
+    /// Branch arbiters: a thread each.
+    pub arbiters: usize,
+    /// Threads for model streams and tools.
+    pub io_threads: usize,
+}
+
+/// The engine. Clones share it.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    services: Arc<Services>,
+    directory: Addr<BranchDirectory>,
+    letters: DeadLetters,
+    stop: CancellationToken,
+    io: Option<Runtime>,
+}
+
+impl Engine {
+    /// Starts an engine over an opened store. Called on an actix `System`, whose arbiter the directory runs on.
+    ///
+    /// Nothing is resumed before [`resume`](Self::resume). Fails when a thread cannot be started.
+    pub fn start(
+        config: EngineConfig,
+        store: Store,
+        hub: Hub,
+        extensions: Vec<Arc<dyn Extension>>,
+        env: Env,
+    ) -> Result<Self, EngineError> {
+        let io = Builder::new_multi_thread()
+            .worker_threads(config.io_threads.max(1))
+            .thread_name("gent-io")
+            .enable_all()
+            .build()
+            .map_err(|error| EngineError::InvalidState {
+                message: format!("the threads of the engine cannot be started: {error}"),
+            })?;
+        let facts = HostFacts {
+            cwd: PathBuf::from("/"),
+            home: config.home,
+            gent_home: config.gent_home,
+            platform: config.platform,
+            shell: config.shell,
+        };
+        let services = Arc::new(Services {
+            store: StoreHandle::new(store),
+            hub,
+            env,
+            io: io.handle().clone(),
+            profiles: ProfileDirectory::new(extensions, facts),
+            credentials: Credentials::default(),
+            secrets: Arc::default(),
+            settings: config.settings,
+            standing_approval: config.standing_approval,
+            file_locks: Arc::new(FileLocks::default()),
+            processes: ProcessHost::new(
+                config.process.child_program,
+                config.process.children_lock,
+                io.handle().clone(),
+            ),
+            branch_idle: config.branch_idle,
+            drain: CancellationToken::new(),
+            node_start: config.node_start,
+        });
+        let arbiters = (0..config.arbiters).map(|_| Arbiter::new().handle()).collect();
+        let directory = BranchDirectory::new(Arc::clone(&services), arbiters).start();
+        Ok(Self(Arc::new(Inner {
+            services,
+            directory,
+            letters: DeadLetters::default(),
+            stop: CancellationToken::new(),
+            io: Some(io),
+        })))
+    }
+
+    /// The store's incarnation.
+    pub fn store_incarnation(&self) -> &StoreIncarnation {
+        self.0.services.store.incarnation()
+    }
+
+    fn services(&self) -> &Arc<Services> {
+        &self.0.services
+    }
+
+    fn store(&self) -> &StoreHandle {
+        &self.0.services.store
+    }
+
+    /// Runs something on the engine's own threads, where connections to providers live.
+    async fn on_io<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        self.services()
+            .io
+            .spawn(work)
+            .await
+            .map_err(|error| EngineError::Turn { message: format!("the engine's own code broke: {error}") })
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(io) = self.io.take() {
+            // Dropped from wherever the last clone was: it must not wait for its threads.
+            io.shutdown_background();
+        }
+    }
+}

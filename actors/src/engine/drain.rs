@@ -1,0 +1,89 @@
+//! Owns the beginning and the end of an engine's work: the resume pass at start, and the drain before a stop.
+//! Tested end to end (I6) and by the crash tests.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use gent_protocol::ActorState;
+use gent_storage::branches_with_queue;
+use tracing::{info, warn};
+
+use super::Engine;
+use super::operator::key_of;
+use crate::branch::BranchKey;
+use crate::error::EngineError;
+use crate::limits::RESUME_AT_ONCE;
+
+impl Engine {
+    /// Starts the resume pass: every branch with an unfinished turn or a queue that wakes is opened, oldest first,
+    /// four at a time, behind what clients ask meanwhile. `turns` off: only deletes go on.
+    pub fn resume(&self, turns: bool) {
+        let (engine, stop) = (self.clone(), self.0.stop.clone());
+        self.services().io.spawn(stop.run_until_cancelled_owned(async move {
+            let resumed = engine.resume_all(turns).await;
+            if let Err(error) = resumed {
+                warn!(error = %error.chain(), "resume.failed");
+            }
+        }));
+    }
+
+    async fn resume_all(&self, turns: bool) -> Result<(), EngineError> {
+        self.resume_sweeps().await?;
+        if !turns {
+            return Ok(());
+        }
+        let mut keys: Vec<BranchKey> = self.unfinished().await?.iter().map(key_of).collect();
+        let waking = self.store().read("queue.waking", |txn| branches_with_queue(txn)).await?;
+        let waking =
+            waking.into_iter().map(|(workspace, session, branch)| BranchKey { workspace, session, branch });
+        for key in waking {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        if keys.is_empty() {
+            return Ok(());
+        }
+        info!(n_branches = keys.len(), "resume.started");
+        let open = |key: BranchKey| async move {
+            if let Err(error) = self.open(&key, false).await {
+                warn!(branch = %key, error = %error, "resume.branch_failed");
+            }
+        };
+        futures_util::stream::iter(keys).for_each_concurrent(RESUME_AT_ONCE, open).await;
+        Ok(())
+    }
+
+    /// Takes no new turns and puts running ones aside at their next step boundary. Returns when none runs any
+    /// more, or after `deadline`; what still runs then goes on at the next start.
+    pub async fn drain(&self, deadline: Duration) {
+        self.services().drain.cancel();
+        let none_runs = async {
+            loop {
+                let is_running =
+                    self.living(false).await.iter().any(|handle| {
+                        matches!(handle.status().state, ActorState::Running | ActorState::Opening)
+                    });
+                if !is_running {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        if tokio::time::timeout(deadline, none_runs).await.is_err() {
+            info!("drain.deadline_reached");
+        }
+    }
+
+    /// Ends every activation. Nothing is recorded: an unfinished turn goes on at the next start.
+    pub async fn stop(&self) {
+        self.services().drain.cancel();
+        let living = self.living(true).await;
+        futures_util::future::join_all(living.iter().map(|handle| handle.close())).await;
+        for handle in &living {
+            handle.scope().emptied(crate::limits::SCOPE_CLOSE).await;
+        }
+        self.services().processes.close().await;
+        self.0.stop.cancel();
+    }
+}

@@ -1,0 +1,153 @@
+//! Owns the course of a turn from hand-over to its ending. The receipt is the actor's.
+//! Tested end to end.
+
+use std::sync::Arc;
+
+use gent_protocol::{CustomType, continuation_message_id};
+use gent_storage::{SessionRow, StoreError, TurnRow};
+use tokio_util::sync::CancellationToken;
+
+use super::failure::TurnFailure;
+use super::ledger::Ledger;
+use super::outcome::{Ending, Next, next_after};
+use super::prepare::{Prepared, Turn, prepare};
+use super::resume::{resume, settle_calls};
+use super::rows::Progress;
+use super::step::{run_step, store_messages};
+use super::tool_phase::run_calls;
+use crate::branch::{BranchKey, BranchWriter, Scope};
+use crate::services::Services;
+
+/// A turn that is to run.
+pub(crate) struct TurnJob {
+    pub(crate) services: Arc<Services>,
+    pub(crate) key: BranchKey,
+    pub(crate) writer: BranchWriter,
+    pub(crate) scope: Scope,
+    /// Fires when the turn is stopped.
+    pub(crate) latch: CancellationToken,
+    /// Fires when the server drains: the turn is put aside at its next step boundary.
+    pub(crate) drain: CancellationToken,
+    pub(crate) session: Arc<SessionRow>,
+    pub(crate) row: TurnRow,
+    /// Steps or spending of an earlier process may be unknown.
+    pub(crate) is_resumed_after_death: bool,
+    /// Nobody asked for it since the server started: it may wait for a credential.
+    pub(crate) is_unattended: bool,
+}
+
+/// How a run of a turn ended.
+#[derive(Debug)]
+pub(crate) enum TurnEnd {
+    /// The turn is over: a receipt is due.
+    Over {
+        ending: Ending,
+        /// Said to people, and to whoever waits when `is_phase_failure`.
+        error: Option<String>,
+        is_phase_failure: bool,
+        ledger: Ledger,
+    },
+    /// It was put aside at a step boundary.
+    Drained(TurnRow),
+    /// It needs a key that nobody has offered since the server started.
+    WaitsForCredential(TurnRow),
+    /// The activation may no longer write: nothing is due.
+    Abandoned(StoreError),
+}
+
+/// Runs a turn. Dropping the future leaves it unfinished in its rows: it goes on at the next opening.
+pub(crate) async fn run(job: TurnJob) -> TurnEnd {
+    let Progress { ledger, last } = Progress::of(&job.row);
+    if job.latch.is_cancelled() {
+        let settled = match last {
+            Some(last) => settle_calls(&job, &last).await.map(drop),
+            None => Ok(()),
+        };
+        return match settled {
+            Ok(()) => over(Ending::INTERRUPTED, None, ledger),
+            Err(failure) => failed(failure, ledger),
+        };
+    }
+    match prepare(job).await {
+        Prepared::Ready(mut turn) => {
+            let result = steps(&mut turn).await;
+            finish(*turn, result).await
+        }
+        Prepared::WaitsForCredential(job) => TurnEnd::WaitsForCredential(job.row),
+        Prepared::UnknownAgent(error) => over(Ending::UNANSWERED, Some(error), ledger),
+        Prepared::Failed(failure) => failed(failure, ledger),
+    }
+}
+
+fn over(ending: Ending, error: Option<String>, ledger: Ledger) -> TurnEnd {
+    TurnEnd::Over { ending, error, is_phase_failure: false, ledger }
+}
+
+fn failed(failure: TurnFailure, ledger: Ledger) -> TurnEnd {
+    if let TurnFailure::Store(error @ (StoreError::Fenced { .. } | StoreError::Terminated { .. })) = failure {
+        return TurnEnd::Abandoned(error);
+    }
+    TurnEnd::Over {
+        ending: Ending::FAILED,
+        error: Some(crate::error::chain(&failure)),
+        is_phase_failure: true,
+        ledger,
+    }
+}
+
+/// Why the steps are over.
+enum Stopped {
+    Ending(Ending),
+    Drained,
+}
+
+async fn steps(turn: &mut Turn) -> Result<Stopped, TurnFailure> {
+    let mut next = resume(turn).await?;
+    loop {
+        match next {
+            Next::Stop(ending) => return Ok(Stopped::Ending(ending)),
+            Next::Step => {}
+            Next::Continue(instruction) => {
+                turn.job.row.continuations += 1;
+                let id = continuation_message_id(&turn.job.row.message_id, turn.job.row.step);
+                let message =
+                    turn.job.runtime_message(id, CustomType::Continuation, instruction.text().to_owned());
+                turn.boundary.push(message);
+            }
+        }
+        if turn.job.latch.is_cancelled() {
+            return Ok(Stopped::Ending(Ending::INTERRUPTED));
+        }
+        if turn.job.drain.is_cancelled() {
+            return Ok(Stopped::Drained);
+        }
+        if turn.job.row.step >= turn.max_steps {
+            return Ok(Stopped::Ending(Ending::UNANSWERED));
+        }
+        let step = run_step(turn).await?;
+        if let Some(fatal) = step.fatal {
+            return Err(fatal);
+        }
+        if !step.calls.is_empty() {
+            let results = run_calls(turn, &step.assistant, &step.calls).await?;
+            turn.boundary.push(results.message);
+            if let Some(broke) = results.broke {
+                return Err(broke);
+            }
+        }
+        let is_final = turn.job.row.step >= turn.max_steps;
+        next = next_after(&step.outcome, turn.job.row.continuations, is_final);
+    }
+}
+
+/// Stores what is left to store and says how the turn ended.
+async fn finish(mut turn: Turn, result: Result<Stopped, TurnFailure>) -> TurnEnd {
+    let left = std::mem::take(&mut turn.boundary);
+    let stored = store_messages(&turn, left).await;
+    let ledger = turn.progress.ledger.clone();
+    match (result, stored) {
+        (Err(failure), _) | (Ok(_), Err(failure)) => failed(failure, ledger),
+        (Ok(Stopped::Ending(ending)), Ok(())) => over(ending, None, ledger),
+        (Ok(Stopped::Drained), Ok(())) => TurnEnd::Drained(turn.job.row),
+    }
+}

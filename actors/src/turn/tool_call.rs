@@ -1,0 +1,168 @@
+//! Owns the pipeline of one call: find the tool, run it on a task of its own, take secrets out, sum it up.
+//! A failure of any kind is a failed result; a panic is reported beside it. Tested end to end (D9, E14–E16).
+
+use std::sync::Arc;
+
+use gent_extension_api::{Redactor, Tool, ToolContext, ToolError};
+use gent_protocol::{MessageId, ToolCall, ToolOutcome};
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use super::conversation::unrun;
+use super::failure::panic_message;
+use super::outcome::Unrun;
+use super::prepare::Turn;
+use crate::limits::{SUMMARY_CHARS, TOOL_STOP_GRACE};
+
+/// A call that is over.
+pub(crate) struct Called {
+    pub(crate) outcome: ToolOutcome,
+    pub(crate) summary: Option<String>,
+    /// What the tool's code said when it broke.
+    pub(crate) panicked: Option<String>,
+}
+
+/// Runs one call.
+pub(crate) async fn run_call(turn: &Turn, assistant: &MessageId, call: &ToolCall) -> Called {
+    let began = turn.job.services.env.monotonic();
+    let called = call_tool(turn, assistant, call).await;
+    let took = turn.job.services.env.monotonic().saturating_sub(began);
+    info!(
+        session.id = %turn.job.key.session,
+        tool.name = call.name,
+        tool.call_id = %call.id,
+        tool.failed = called.outcome.is_failure,
+        duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        "tool.completed"
+    );
+    called
+}
+
+async fn call_tool(turn: &Turn, assistant: &MessageId, call: &ToolCall) -> Called {
+    if turn.job.latch.is_cancelled() {
+        return interrupted(call);
+    }
+    let Some(found) = turn.tools.iter().find(|tool| tool.wire_name == call.name) else {
+        let known: Vec<&str> = turn.tools.iter().map(|tool| tool.wire_name.as_str()).collect();
+        let message = format!("unknown tool '{}': the tools are {}", call.name, known.join(", "));
+        return failed(turn, call, message);
+    };
+    if let Value::String(raw) = &call.params {
+        let message = format!(
+            "Tool '{}' input failed: the input is not JSON ({} characters)",
+            call.name,
+            raw.chars().count()
+        );
+        return failed(turn, call, message);
+    }
+    let stop = turn.job.latch.child_token();
+    let context = ToolContext {
+        context: turn.facets.context(&turn.job.key.branch, stop.clone()),
+        tool_call_id: call.id.clone(),
+        assistant_message_id: assistant.clone(),
+    };
+    let (tool, input) = (Arc::clone(&found.tool), call.params.clone());
+    let mut running = turn.job.scope.spawn(async move { tool.run(context, input).await });
+    let abort = running.abort_handle();
+    let ended = tokio::select! {
+        ended = &mut running => Some(ended),
+        () = turn.job.latch.cancelled() => {
+            tokio::time::timeout(TOOL_STOP_GRACE, &mut running).await.ok()
+        }
+    };
+    match ended {
+        None => {
+            abort.abort();
+            interrupted(call)
+        }
+        Some(Ok(None)) => interrupted(call),
+        Some(Ok(Some(result))) => finished(turn, &*found.tool, call, result),
+        Some(Err(error)) if error.is_panic() => {
+            let message = panic_message(error.into_panic());
+            warn!(tool.name = call.name, error = message, "tool.execute.failed");
+            let mut called = failed(turn, call, format!("the tool '{}' broke", call.name));
+            called.panicked = Some(message);
+            called
+        }
+        Some(Err(_)) => interrupted(call),
+    }
+}
+
+fn finished(turn: &Turn, tool: &dyn Tool, call: &ToolCall, result: Result<Value, ToolError>) -> Called {
+    match result {
+        Ok(mut value) => {
+            let own = tool.summary(&call.params, &value);
+            turn.facets.secrets.redact_value(&mut value);
+            let summary = own.map(|line| turn.facets.secrets.redact(&line)).unwrap_or_else(|| head(&value));
+            let outcome = ToolOutcome {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                is_failure: false,
+                result: value,
+                provider_executed: false,
+                options: None,
+            };
+            Called { outcome, summary: Some(cut_line(&summary)), panicked: None }
+        }
+        Err(ToolError::TellModel(message)) => failed(turn, call, message),
+        Err(ToolError::TellModelWith { message, mut result }) => {
+            turn.facets.secrets.redact_value(&mut result);
+            let mut called = failed(turn, call, message);
+            called.outcome.result = result;
+            called
+        }
+        Err(ToolError::Broken { message }) => {
+            warn!(tool.name = call.name, error = message, "tool.execute.failed");
+            failed(turn, call, message)
+        }
+    }
+}
+
+fn failed(turn: &Turn, call: &ToolCall, message: String) -> Called {
+    let message = turn.facets.secrets.redact(&message);
+    let summary = Some(cut_line(&message));
+    let outcome = ToolOutcome {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        is_failure: true,
+        result: json!({ "error": message }),
+        provider_executed: false,
+        options: None,
+    };
+    Called { outcome, summary, panicked: None }
+}
+
+fn interrupted(call: &ToolCall) -> Called {
+    let outcome = unrun(&call.id, &call.name, Unrun::Interrupted);
+    Called { outcome, summary: Some("stopped".to_owned()), panicked: None }
+}
+
+/// The head of a result, where the tool has no line of its own.
+fn head(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn cut_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    if line.chars().count() <= SUMMARY_CHARS {
+        return line.to_owned();
+    }
+    let mut cut: String = line.chars().take(SUMMARY_CHARS).collect();
+    cut.push_str("...");
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_one_line_of_100_characters() {
+        assert_eq!(cut_line("a\nb"), "a");
+        assert_eq!(cut_line(&"é".repeat(100)), "é".repeat(100));
+        assert_eq!(cut_line(&"é".repeat(101)), format!("{}...", "é".repeat(100)));
+    }
+}

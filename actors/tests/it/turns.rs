@@ -1,0 +1,117 @@
+//! Owns the reference traces that need no process and no socket.
+
+use gent_extension_api::{FailureKind, FinishReason, ProviderFailure, StreamPart, StreamedCall};
+use serde_json::json;
+
+use crate::rig::{Answer, Rig};
+
+fn text(text: &str) -> Answer {
+    Ok(vec![
+        Ok(StreamPart::Text { text: text.into() }),
+        Ok(StreamPart::Finish { reason: FinishReason::Stop }),
+    ])
+}
+
+fn calls(calls: &[(&str, &str, &str)]) -> Answer {
+    let mut parts: Vec<_> = calls
+        .iter()
+        .map(|(id, name, say)| {
+            Ok(StreamPart::ToolCall(StreamedCall {
+                id: Some((*id).into()),
+                name: (*name).into(),
+                params: json!({ "say": say }),
+                options: None,
+            }))
+        })
+        .collect();
+    parts.push(Ok(StreamPart::Finish { reason: FinishReason::ToolCalls }));
+    Ok(parts)
+}
+
+fn broken(kind: FailureKind) -> ProviderFailure {
+    ProviderFailure::new(kind, "the line broke")
+}
+
+#[actix::test]
+async fn a_plain_answer_leaves_the_trace_a1() {
+    let rig = Rig::new(vec![text("hello")]).await;
+    rig.send("r", "hi").await.unwrap();
+    assert_eq!(rig.trace().await, "SessionStarted MR(r) MCP SS1 SE1(Answered) MR(r:assistant:1) TC()");
+}
+
+#[actix::test]
+async fn two_calls_of_one_step_leave_the_trace_a2() {
+    let rig = Rig::new(vec![calls(&[("c1", "echo", "a"), ("c2", "break", "b")]), text("done")]).await;
+    rig.send("r", "hi").await.unwrap();
+    let trace = rig.trace().await;
+    let (before, after) = trace.split_once("TS(c2) ").unwrap();
+    assert_eq!(before, "SessionStarted MR(r) MCP SS1 SE1(ToolCalls) MR(r:assistant:1) TS(c1) ");
+    assert!(after.contains("TOK(c1)") && after.contains("TF(c2)"));
+    assert!(after.ends_with("MR(r:tool-result:1) MCP SS2 SE2(Answered) MR(r:assistant:2) TC()"), "{after}");
+}
+
+#[actix::test]
+async fn a_tool_that_panics_fails_its_turn_and_the_branch_goes_on_e16() {
+    let rig = Rig::new(vec![calls(&[("c1", "break", "panic")]), text("done")]).await;
+    let failed = rig.send("r", "hi").await.unwrap_err();
+    assert!(failed.to_string().contains("the tool 'break' broke"), "{failed}");
+    rig.send("s", "again").await.unwrap();
+    let trace = rig.trace().await;
+    assert!(
+        trace
+            .contains("TF(c1) MR(r:tool-result:1) Error(the tool 'break' broke: the tool breaks) TC(failed)")
+    );
+    assert!(trace.ends_with("MR(s) MCP SS1 SE1(Answered) MR(s:assistant:1) TC()"), "{trace}");
+}
+
+#[actix::test]
+async fn an_unknown_tool_is_a_failed_result_and_the_turn_goes_on_e14() {
+    let rig = Rig::new(vec![calls(&[("c1", "nothing", "a")]), text("done")]).await;
+    rig.send("r", "hi").await.unwrap();
+    assert!(rig.trace().await.contains("TF(c1) MR(r:tool-result:1) MCP SS2 SE2(Answered)"));
+}
+
+#[actix::test]
+async fn a_stream_that_breaks_after_text_is_carried_on_a6_g7() {
+    let partial = Ok(vec![Ok(StreamPart::Text { text: "par".into() }), Err(broken(FailureKind::Transient))]);
+    let rig = Rig::new(vec![partial, text("tial")]).await;
+    rig.send("r", "hi").await.unwrap();
+    assert_eq!(
+        rig.trace().await,
+        "SessionStarted MR(r) MCP SS1 SE1(Failed) Error(the line broke) MR(r:assistant:1) \
+         MR(r:continuation:1) MCP SS2 SE2(Answered) MR(r:assistant:2) TC()"
+    );
+}
+
+#[actix::test]
+async fn a_failure_before_any_output_is_tried_again_a7_g5_g6() {
+    let fails = || Err(broken(FailureKind::Transient));
+    let rig = Rig::new(vec![fails(), text("hello"), fails(), fails(), fails()]).await;
+    rig.send("r", "hi").await.unwrap();
+    rig.send("s", "hi").await.unwrap();
+    assert_eq!(
+        rig.trace().await,
+        "SessionStarted MR(r) MCP SS1 Retry(1) SE1(Answered) MR(r:assistant:1) TC() \
+         MR(s) MCP SS1 Retry(1) Retry(2) SE1(Failed) Error(the line broke) TC(failed)"
+    );
+}
+
+#[actix::test]
+async fn a_message_sent_again_is_not_run_again_a8() {
+    let rig = Rig::new(vec![text("hello")]).await;
+    rig.send("r", "hi").await.unwrap();
+    rig.send("r", "hi").await.unwrap();
+    assert!(rig.script.0.lock().unwrap().is_empty());
+    assert_eq!(rig.trace().await.matches("TC(").count(), 1);
+}
+
+#[actix::test]
+async fn two_sends_at_once_run_one_after_the_other_c1() {
+    let rig = Rig::new(vec![text("one"), text("two")]).await;
+    let (one, two) = futures_util::join!(rig.send("r", "a"), rig.send("s", "b"));
+    one.unwrap();
+    two.unwrap();
+    let trace = rig.trace().await;
+    assert_eq!(trace.matches("TC()").count(), 2);
+    assert!(trace.find("TC()").unwrap() < trace.rfind("MR(s)").unwrap(), "{trace}");
+}

@@ -1,0 +1,14 @@
+DROP TABLE branch_metrics;
+DROP TABLE durable_operations;
+DROP TABLE branch_queue;
+DROP TABLE turns;
+DROP TABLE stream_deltas;
+DROP TABLE events;
+DROP TABLE message_chunks;
+DROP TABLE content_chunks;
+DROP TABLE messages;
+DROP TABLE branch_owners;
+DROP TABLE branches;
+DROP TABLE session_counters;
+DROP TABLE sessions;
+DROP TABLE store_meta;

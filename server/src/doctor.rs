@@ -1,0 +1,314 @@
+//! Owns the look at everything a person needs gent to have: one line each, with one sentence of repair where it fails.
+//! Never changes anything, never shows a key, never takes longer than a few seconds. Tested below.
+
+use std::io::{IsTerminal, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use gent_client::{Attach, find_server};
+use serde::Serialize;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::entry::Ownership;
+use crate::{Config, Environment, Paths, wiring};
+
+/// Ports on which local model servers usually listen.
+const LOCAL_PORTS: [u16; 3] = [11434, 1234, 8080];
+/// How long each of them is asked.
+const LOCAL_WAIT: Duration = Duration::from_millis(300);
+/// Variables that name keys and places of providers.
+const PROVIDER_VARIABLES: [&str; 4] =
+    ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL"];
+
+/// What was found about one thing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DoctorLine {
+    /// Which thing.
+    pub name: &'static str,
+    /// Whether it is as it must be.
+    pub ok: bool,
+    /// What was found.
+    pub detail: String,
+    /// What to do, where it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repair: Option<String>,
+}
+
+impl DoctorLine {
+    fn good(name: &'static str, detail: impl Into<String>) -> Self {
+        Self { name, ok: true, detail: detail.into(), repair: None }
+    }
+
+    fn bad(name: &'static str, detail: impl Into<String>, repair: impl Into<String>) -> Self {
+        Self { name, ok: false, detail: detail.into(), repair: Some(repair.into()) }
+    }
+}
+
+/// Looks at everything, in a fixed order.
+pub async fn doctor(paths: &Paths, environment: &Environment) -> Vec<DoctorLine> {
+    let (server, models) = tokio::join!(look_at_server(paths), look_for_local_models());
+    vec![
+        look_at_data_dir(paths.data_dir()),
+        look_at_database(paths, environment),
+        look_at_lock(paths),
+        server,
+        look_at_config(paths),
+        look_at_keys(environment),
+        models,
+        look_at_terminal(environment),
+        look_for_git(environment),
+    ]
+}
+
+fn look_at_data_dir(data_dir: &Path) -> DoctorLine {
+    const NAME: &str = "data directory";
+    let shown = data_dir.display();
+    let facts = match std::fs::metadata(data_dir) {
+        Ok(facts) => facts,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return DoctorLine::good(NAME, format!("{shown} does not exist yet; the first start makes it"));
+        }
+        Err(error) => {
+            return DoctorLine::bad(NAME, format!("{shown}: {error}"), "make it readable for yourself");
+        }
+    };
+    if !facts.is_dir() {
+        return DoctorLine::bad(
+            NAME,
+            format!("{shown} is no directory"),
+            "move it away, or set GENT_DATA_DIR",
+        );
+    }
+    let probe = data_dir.join(format!(".doctor-{}", std::process::id()));
+    let written = std::fs::File::create(&probe).and_then(|mut file| file.write_all(b"x"));
+    // What was not made need not go.
+    let _absent = std::fs::remove_file(&probe).is_err();
+    if let Err(error) = written {
+        let repair = "free space or make it writable for yourself, or set GENT_DATA_DIR";
+        return DoctorLine::bad(NAME, format!("{shown} cannot be written: {error}"), repair);
+    }
+    let mode = facts.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        let repair = format!("run `chmod 700 {shown}`");
+        return DoctorLine::bad(NAME, format!("{shown} is open to others (mode {mode:o})"), repair);
+    }
+    DoctorLine::good(NAME, format!("{shown}, private and writable"))
+}
+
+fn look_at_database(paths: &Paths, environment: &Environment) -> DoctorLine {
+    const NAME: &str = "database";
+    if paths.database_url().is_none() && !paths.database().exists() {
+        return DoctorLine::good(NAME, "does not exist yet; the first start makes it");
+    }
+    let location = match wiring::location(paths, environment.cwd()) {
+        Ok(location) => location,
+        Err(error) => {
+            return DoctorLine::bad(NAME, error.to_string(), "correct GENT_DATABASE_URL or unset it");
+        }
+    };
+    let inspection = match gent_storage::inspect(&location) {
+        Ok(inspection) => inspection,
+        Err(error) => {
+            return DoctorLine::bad(
+                NAME,
+                error.to_string(),
+                "restore the database from its newest copy in backups/",
+            );
+        }
+    };
+    if let Some(first) = inspection.damage.first().or(inspection.dangling.first()) {
+        let n_found = inspection.damage.len().saturating_add(inspection.dangling.len());
+        let repair = "stop the server, keep a copy of the file, and restore its newest copy in backups/";
+        return DoctorLine::bad(NAME, format!("{n_found} faults, the first: {first}"), repair);
+    }
+    let schema = inspection.schema.as_deref().unwrap_or("none");
+    if schema > inspection.known.as_str() {
+        let detail = format!("schema {schema} is newer than this program's {}", inspection.known);
+        return DoctorLine::bad(NAME, detail, "use the newer program");
+    }
+    DoctorLine::good(NAME, format!("whole, schema {schema}"))
+}
+
+fn look_at_lock(paths: &Paths) -> DoctorLine {
+    const NAME: &str = "lock";
+    if !paths.lock().exists() {
+        return DoctorLine::good(NAME, "free");
+    }
+    match Ownership::take(paths.data_dir(), &paths.lock(), None) {
+        Ok(_free) => DoctorLine::good(NAME, "free"),
+        Err(crate::EntryError::Owned { pid: Some(pid), .. }) => {
+            DoctorLine::good(NAME, format!("held by a server (pid {pid})"))
+        }
+        Err(crate::EntryError::Owned { pid: None, .. }) => {
+            DoctorLine::bad(NAME, "held, and nobody has named itself", "wait a moment and look again")
+        }
+        Err(error @ crate::EntryError::File { .. }) => {
+            DoctorLine::bad(NAME, error.to_string(), "make the data directory writable for yourself")
+        }
+    }
+}
+
+async fn look_at_server(paths: &Paths) -> DoctorLine {
+    const NAME: &str = "server";
+    match find_server(paths.data_dir(), &crate::nonce()).await {
+        Ok(Attach::Attached(attached)) => {
+            DoctorLine::good(NAME, format!("runs at {} (build {})", attached.url, attached.identity.build))
+        }
+        Ok(Attach::NoServer) => DoctorLine::good(NAME, "none runs; the first command starts one"),
+        Ok(Attach::Silent { .. }) => {
+            DoctorLine::good(NAME, "none runs; the entry of an earlier one is replaced")
+        }
+        Ok(Attach::Stuck { entry }) => DoctorLine::bad(
+            NAME,
+            format!("pid {} at {} does not answer", entry.pid, entry.url),
+            format!("end it with `kill {}`", entry.pid),
+        ),
+        Ok(Attach::WrongProof { entry }) => DoctorLine::bad(
+            NAME,
+            format!("what answers at {} is not the server of this directory", entry.url),
+            "start one with `gent serve`: it takes over when the directory is free",
+        ),
+        Ok(Attach::OtherMajor { entry, major }) => DoctorLine::bad(
+            NAME,
+            format!("pid {} speaks protocol {major}", entry.pid),
+            "end it with `gent server stop`",
+        ),
+        Err(error) => {
+            DoctorLine::bad(NAME, error.to_string(), "end the server that owns it and remove server.json")
+        }
+    }
+}
+
+fn look_at_config(paths: &Paths) -> DoctorLine {
+    const NAME: &str = "configuration";
+    let config = Config::read(paths.config().as_deref());
+    match config.complaints.first() {
+        None => DoctorLine::good(NAME, "nothing is wrong with it"),
+        Some(_) => DoctorLine::bad(NAME, config.complaints.join("; "), "correct the named keys"),
+    }
+}
+
+fn look_at_keys(environment: &Environment) -> DoctorLine {
+    let set: Vec<_> =
+        PROVIDER_VARIABLES.into_iter().filter(|name| environment.var_os(name).is_some()).collect();
+    let detail = if set.is_empty() {
+        "no provider variable is set; `gent demo` and local models need none".to_owned()
+    } else {
+        format!("set: {}", set.join(", "))
+    };
+    DoctorLine::good("keys", detail)
+}
+
+async fn look_for_local_models() -> DoctorLine {
+    let [a, b, c] = LOCAL_PORTS.map(answers_models);
+    let (a, b, c) = tokio::join!(a, b, c);
+    let found: Vec<_> = LOCAL_PORTS
+        .into_iter()
+        .zip([a, b, c])
+        .filter(|(_, is_found)| *is_found)
+        .map(|(port, _)| port.to_string())
+        .collect();
+    let detail = if found.is_empty() {
+        let ports = LOCAL_PORTS.map(|port| port.to_string()).join(", ");
+        format!("none on {ports}")
+    } else {
+        format!("found on {}", found.join(", "))
+    };
+    DoctorLine::good("local models", detail)
+}
+
+/// Whether something on a loopback port lists models.
+async fn answers_models(port: u16) -> bool {
+    let asked = async {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        let request =
+            format!("GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut start = [0; 12];
+        stream.read_exact(&mut start).await?;
+        Ok::<_, std::io::Error>(start.starts_with(b"HTTP/1.") && start.ends_with(b" 200"))
+    };
+    matches!(timeout(LOCAL_WAIT, asked).await, Ok(Ok(true)))
+}
+
+fn look_at_terminal(environment: &Environment) -> DoctorLine {
+    let kind = environment.var("TERM").unwrap_or("unknown");
+    let detail = if std::io::stdout().is_terminal() {
+        format!("{kind}, answers stream as they come")
+    } else {
+        format!("{kind}, standard output is no terminal: answers are printed whole")
+    };
+    DoctorLine::good("terminal", detail)
+}
+
+fn look_for_git(environment: &Environment) -> DoctorLine {
+    let is_program = |path: &Path| {
+        std::fs::metadata(path).is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+    };
+    let found = environment
+        .var_os("PATH")
+        .and_then(|path| std::env::split_paths(path).map(|dir| dir.join("git")).find(|git| is_program(git)));
+    DoctorLine::good(
+        "git",
+        match found {
+            Some(git) => git.display().to_string(),
+            None => "not found on PATH; files are listed without it".to_owned(),
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn on_a_machine_where_nothing_was_started_nothing_fails_and_nothing_is_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let data_dir = dir.path().join("none");
+        let variables = [("GENT_DATA_DIR", data_dir.to_str().unwrap()), ("OPENAI_API_KEY", "sk-secret")];
+        let environment =
+            Environment::of(variables.map(|(n, v)| (n.into(), v.into())), dir.path(), "/bin/gent");
+        let lines = doctor(&Paths::find(&environment, None).unwrap(), &environment).await;
+        assert!(lines.iter().all(|line| line.ok && line.repair.is_none()), "{lines:?}");
+        let names: Vec<_> = lines.iter().map(|line| line.name).collect();
+        assert_eq!(
+            names,
+            [
+                "data directory",
+                "database",
+                "lock",
+                "server",
+                "configuration",
+                "keys",
+                "local models",
+                "terminal",
+                "git"
+            ]
+        );
+        let text = serde_json::to_string(&lines).unwrap();
+        assert!(text.contains("OPENAI_API_KEY") && !text.contains("sk-secret"));
+        assert!(!data_dir.exists());
+    }
+
+    #[test]
+    fn a_directory_that_others_may_read_fails_with_its_repair() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let line = look_at_data_dir(dir.path());
+        assert!(!line.ok && line.repair.unwrap().starts_with("run `chmod 700 "));
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(look_at_data_dir(dir.path()).ok);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_the_directory_fails() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("f");
+        std::fs::write(&file, "").unwrap();
+        assert!(!look_at_data_dir(&file).ok);
+    }
+}

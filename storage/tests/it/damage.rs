@@ -1,0 +1,69 @@
+//! Tests what becomes of rows that do not decode: they hide themselves and are left as they are; a known event that
+//! does not decode fails the replay that reaches it, and nothing else.
+
+use gent_protocol::EventSeq;
+use gent_storage::{
+    StoreError, events_after, message_list, queue_append, queue_items, session_list, snapshot_read,
+};
+
+use crate::fixture::{item, message, named, workspace};
+
+suite! {
+    fn a_damaged_session_hides_itself_and_not_the_list_b005(db) {
+        db.session("a", 1);
+        db.session("b", 2);
+        db.sql("UPDATE sessions SET env_json = 'nonsense' WHERE id = 'a'");
+        let page = db.read(|r| session_list(r, &workspace(), 9, None)).unwrap();
+        assert_eq!(page.items.iter().map(|s| s.id.as_str()).collect::<Vec<_>>(), ["b"]);
+    }
+
+    fn a_damaged_message_hides_itself_and_not_its_branch(db) {
+        let of = db.session("s", 1);
+        db.insert(message(&of, "m1", "one"));
+        db.insert(message(&of, "m2", "two"));
+        db.sql("UPDATE content_chunks SET part_json = '{' WHERE part_json LIKE '%one%'");
+        let branch = of.1.clone();
+        let page = db.read(move |r| message_list(r, &workspace(), &branch, 9, None)).unwrap();
+        assert_eq!(page.items.iter().map(|m| m.id.as_str()).collect::<Vec<_>>(), ["m2"]);
+        let rows = db.read(move |r| snapshot_read(r, &workspace(), &of.0, &of.1, None, 9, 999)).unwrap();
+        assert_eq!(rows.messages.len(), 1);
+    }
+
+    fn a_damaged_queue_row_is_skipped_and_never_rewritten(db) {
+        let of = db.session("s", 1);
+        for id in ["a", "b"] {
+            let queued = item(&of, id, false);
+            db.write(move |txn| queue_append(txn, &queued)).unwrap();
+        }
+        db.sql("UPDATE branch_queue SET message_json = 'nonsense' WHERE message_id = 'a'");
+        let branch = of.1.clone();
+        assert_eq!(db.read(move |r| queue_items(r, &branch)).unwrap().len(), 1);
+        assert_eq!(db.sql_number("SELECT count(*) FROM branch_queue WHERE message_json = 'nonsense'"), 1);
+    }
+
+    fn an_unknown_event_is_skipped_and_a_known_one_that_does_not_decode_is_named(db) {
+        let of = db.session("s", 1);
+        for name in ["2", "3", "4"] {
+            db.append(named(&of.0, name));
+        }
+        db.sql(
+            "UPDATE events SET tag = 'Later', event_json = '{\"_tag\":\"Later\"}' WHERE seq = 2; \
+             UPDATE events SET event_json = '{\"_tag\":\"SessionNameUpdated\"}' WHERE seq = 4;",
+        );
+        let read = |after: i64| {
+            let session = of.0.clone();
+            db.read(move |r| events_after(r, &session, None, EventSeq(after), 9, 9_999))
+        };
+        // What comes before the damage is still delivered.
+        let page = read(0).unwrap();
+        assert_eq!(page.items.iter().map(|e| e.id.0).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!((page.last, page.more), (EventSeq(3), true));
+        let error = read(3).unwrap_err();
+        assert!(matches!(error, StoreError::Undecodable { .. }));
+        assert!(error.to_string().contains("event 4 of session s"), "{error}");
+        // List and snapshot go on.
+        assert_eq!(db.read(|r| session_list(r, &workspace(), 9, None)).unwrap().items.len(), 1);
+        let rows = db.read(move |r| snapshot_read(r, &workspace(), &of.0, &of.1, None, 9, 999)).unwrap();
+        assert_eq!(rows.last_event, EventSeq(4));
+    }
+}

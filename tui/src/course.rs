@@ -1,0 +1,54 @@
+//! Owns what a run sends about its turn, the same over every connection.
+//! Never sends it. Tested through `run`.
+
+use gent_client::Client;
+use gent_protocol::{Approval, GetSnapshot, MessageId, SendMessage, SteerCommand, client_message_id};
+
+use crate::open::Opened;
+use crate::request::{Grant, RunRequest, SessionChoice};
+use crate::turn::Turn;
+
+/// The turn of a run and its connection.
+pub(crate) struct Course {
+    pub(crate) turn: Turn,
+    pub(crate) message_id: MessageId,
+    pub(crate) send: SendMessage,
+    pub(crate) cancel: SteerCommand,
+    pub(crate) snapshot: GetSnapshot,
+    pub(crate) client: Option<Client>,
+    pub(crate) connection: u32,
+}
+
+impl Course {
+    pub(crate) fn new(request: &RunRequest, opened: &Opened) -> Self {
+        let (session_id, branch_id) = (opened.session_id.clone(), opened.branch_id.clone());
+        let message_id = client_message_id(&request.ids.send);
+        let is_new = matches!(request.session, SessionChoice::New { .. });
+        Self {
+            turn: Turn::new(message_id.clone(), branch_id.clone()),
+            message_id: message_id.clone(),
+            send: SendMessage {
+                session_id: session_id.clone(),
+                branch_id: branch_id.clone(),
+                content: request.prompt.clone(),
+                request_id: Some(request.ids.send.clone()),
+                // A new session was made with its own.
+                approval: match request.grant {
+                    Grant::Turn => Some(Approval::Approve),
+                    Grant::Session if !is_new => Some(Approval::Approve),
+                    Grant::Session | Grant::Nothing => None,
+                },
+                env: if is_new { Default::default() } else { request.env.clone() },
+            },
+            cancel: SteerCommand::Cancel {
+                session_id: session_id.clone(),
+                branch_id: branch_id.clone(),
+                request_id: request.ids.cancel.clone(),
+                message_id: Some(message_id),
+            },
+            snapshot: GetSnapshot { session_id, branch_id, before: None },
+            client: None,
+            connection: 0,
+        }
+    }
+}

@@ -1,5 +1,7 @@
 # Recipes call plain cargo; `just` lists them.
 
+set positional-arguments
+
 # The feature set that CI builds: one set, so that one target directory serves all steps.
 features := "gent-storage/postgres"
 
@@ -36,4 +38,4 @@ attack *arguments:
 
 # A whole turn without account or network.
 demo *task:
-    cargo run --release -- demo {{task}}
+    cargo run --release -- demo "$@"

@@ -5,6 +5,7 @@
 mod actor;
 mod auth;
 mod derived;
+mod envelope;
 mod error;
 mod event;
 mod frame;
@@ -26,8 +27,9 @@ pub use derived::{
     follow_up_message_id, initial_prompt_message_id, model_change_message_id, synthetic_tool_call_id,
     tool_result_message_id,
 };
+pub use envelope::{DecodedEvent, EventDecodeError, EventEnvelope, decode_event};
 pub use error::{RpcCode, RpcError, UnknownRpcError};
-pub use event::{AgentEvent, DecodedEvent, EventDecodeError, EventEnvelope, StepOutcome, decode_event};
+pub use event::{AgentEvent, StepOutcome};
 pub use frame::{
     ErrorObject, FrameError, IncomingFrame, Meta, Notification, Request, RequestFrame, Response, ServerFrame,
     StreamCancel, StreamEnd, StreamEndReason, StreamItem, WireId, parse_frame,

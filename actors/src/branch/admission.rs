@@ -1,11 +1,13 @@
 //! Owns how a message becomes a turn: admission, and taking the next one from the queue. Each is one write, which
 //! decides; memory takes over what it returned. Tested end to end (A8, A9, C1, C4's bound, D14).
 
+use std::sync::Arc;
+
 use actix::Context;
 use gent_protocol::{Approval, Message, Millis, RunId, WorkspaceId};
 use gent_storage::{
-    QueueItem, QueueKind, StoreError, TurnRow, TurnState, WriteTxn, message_get, message_insert,
-    operation_get, queue_append, queue_items, queue_remove, turn_get, turn_put,
+    QueueItem, QueueKind, SessionRow, StoreError, TurnRow, TurnState, WriteTxn, message_get, message_insert,
+    operation_get, queue_append, queue_items, queue_remove, session_find, turn_get, turn_put,
 };
 use serde_json::Value;
 
@@ -29,13 +31,14 @@ enum Admission {
     /// As many wait as may.
     Full,
     /// Its turn is stored and starts.
-    Started { row: Box<TurnRow>, is_cancelled: bool },
+    Started(Box<Taken>),
 }
 
-/// A turn that was taken from the queue.
+/// A turn that starts, with its session as it is now.
 #[derive(Debug)]
 struct Taken {
     row: TurnRow,
+    session: SessionRow,
     is_cancelled: bool,
 }
 
@@ -75,10 +78,9 @@ impl BranchActor {
                     drop(reply.send(Err(BranchError::FollowUpsFull { max: FOLLOW_UPS })));
                 }
                 Ok(Admission::Known | Admission::Queued) => actor.wait_or_reply(&id, waits, reply),
-                Ok(Admission::Started { row, is_cancelled }) => {
+                Ok(Admission::Started(taken)) => {
                     actor.wait_or_reply(&id, waits, reply);
-                    let run = actor.start(*row, Origin::Sent, is_cancelled);
-                    actor.advance(ctx, Input::Took { run });
+                    actor.took(ctx, *taken, Origin::Sent);
                 }
             },
         );
@@ -90,6 +92,13 @@ impl BranchActor {
         } else {
             drop(reply.send(Ok(())));
         }
+    }
+
+    fn took(&mut self, ctx: &mut Context<Self>, taken: Taken, origin: Origin) {
+        let Taken { row, session, is_cancelled } = taken;
+        self.session = Some(Arc::new(session));
+        let run = self.start(row, origin, is_cancelled);
+        self.advance(ctx, Input::Took { run });
     }
 
     pub(super) fn new_run(&self) -> RunId {
@@ -109,10 +118,9 @@ impl BranchActor {
             "branch.takeNext",
             move |txn| take_next(txn, &key, now, &run),
             |actor, ctx, taken| match taken {
-                Ok(Some(Taken { row, is_cancelled })) => {
+                Ok(Some(taken)) => {
                     let asked = actor.waiters.count() > 0;
-                    let run = actor.start(row, Origin::Queue { asked }, is_cancelled);
-                    actor.advance(ctx, Input::Took { run });
+                    actor.took(ctx, taken, Origin::Queue { asked });
                 }
                 Ok(None) => actor.advance(ctx, Input::TookNothing),
                 Err(error) => {
@@ -144,6 +152,24 @@ fn new_row(key: &BranchKey, message: &Message, approval: Option<Approval>, run: 
     }
 }
 
+/// Stores the opening message and the row of its turn.
+fn begin(
+    txn: &mut WriteTxn<'_>,
+    key: &BranchKey,
+    message: &Message,
+    approval: Option<Approval>,
+    run: &RunId,
+) -> Result<Taken, StoreError> {
+    message_insert(txn, message)?;
+    let row = new_row(key, message, approval, run);
+    turn_put(txn, &row)?;
+    let is_cancelled = has_cancel(txn, &key.workspace, key, &message.id)?;
+    // Settings may have changed since the branch was opened: they hold from the next turn on.
+    let session = session_find(txn, &key.session)?
+        .ok_or_else(|| StoreError::Terminated { session: key.session.clone() })?;
+    Ok(Taken { row, session, is_cancelled })
+}
+
 /// Decides what becomes of a message and stores it.
 fn admit(
     txn: &mut WriteTxn<'_>,
@@ -162,11 +188,7 @@ fn admit(
         return Ok(Admission::Settled);
     }
     if may_start && current.is_none() {
-        message_insert(txn, message)?;
-        let row = new_row(key, message, approval, run);
-        turn_put(txn, &row)?;
-        let is_cancelled = has_cancel(txn, &key.workspace, key, &message.id)?;
-        return Ok(Admission::Started { row: Box::new(row), is_cancelled });
+        return Ok(Admission::Started(Box::new(begin(txn, key, message, approval, run)?)));
     }
     let waiting = queue_items(txn, &key.branch)?;
     if waiting.iter().any(|item| item.message.id == message.id) {
@@ -206,11 +228,7 @@ fn take_next(
             continue;
         }
         let message = Message { created_at: now, ..item.message.clone() };
-        message_insert(txn, &message)?;
-        let row = new_row(key, &message, item.approval, run);
-        turn_put(txn, &row)?;
-        let is_cancelled = has_cancel(txn, &key.workspace, key, &message.id)?;
-        return Ok(Some(Taken { row, is_cancelled }));
+        return begin(txn, key, &message, item.approval, run).map(Some);
     }
     Ok(None)
 }

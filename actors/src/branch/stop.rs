@@ -3,7 +3,7 @@
 
 use actix::Context;
 use gent_protocol::{BranchId, MessageId, RequestId};
-use gent_storage::{operation_get, operation_put};
+use gent_storage::{operation_get, operation_put, turn_get};
 use serde_json::json;
 
 use super::actor::{BranchActor, Origin};
@@ -50,7 +50,9 @@ impl BranchActor {
                     &key.branch,
                     at,
                 )?;
-                if let Some(message) = &message {
+                // Without a name it is the turn that is there now, also after a restart.
+                let current = turn_get(txn, &key.branch)?.map(|row| row.message_id);
+                if let Some(message) = message.as_ref().or(current.as_ref()) {
                     let stop = cancel_key(&key.branch, message);
                     if operation_get(txn, &key.workspace, CANCEL_OPERATION, &stop)?.is_none() {
                         operation_put(

@@ -172,7 +172,7 @@ impl Engine {
     pub async fn model_list(
         &self,
         workspace: Option<&WorkspaceId>,
-        _ask: ListModels,
+        ask: ListModels,
     ) -> Result<Page<Model>, EngineError> {
         let (services, workspace) = (Arc::clone(self.services()), workspace.cloned());
         let models = self
@@ -198,7 +198,21 @@ impl Engine {
         models.sort_by(|a: &Model, b: &Model| {
             (b.release_date.as_deref(), &a.id).cmp(&(a.release_date.as_deref(), &b.id))
         });
-        Ok(Page::whole(models))
+        let limit = usize::try_from(page_limit(&ask.page)).unwrap_or(usize::MAX);
+        let at = match ask.page.cursor.as_deref() {
+            None => 0,
+            Some(cursor) => {
+                models.iter().position(|model| model.id.as_str() == cursor).map(|at| at + 1).ok_or_else(
+                    || EngineError::InvalidState {
+                        message: "the cursor names no model of the list now; begin without one".into(),
+                    },
+                )?
+            }
+        };
+        let is_last = models.len() <= at + limit;
+        let items: Vec<Model> = models.into_iter().skip(at).take(limit).collect();
+        let next = items.last().filter(|_| !is_last).map(|model| model.id.to_string());
+        Ok(Page { items, next })
     }
 
     /// Follows a session's events.

@@ -33,14 +33,14 @@ fn broken(kind: FailureKind) -> ProviderFailure {
 }
 
 #[actix::test]
-async fn a_plain_answer_leaves_the_trace_a1() {
+async fn a_plain_answer_leaves_trace_1() {
     let rig = Rig::new(vec![text("hello")]).await;
     rig.send("r", "hi").await.unwrap();
     assert_eq!(rig.trace().await, "SessionStarted MR(r) MCP SS1 SE1(Answered) MR(r:assistant:1) TC()");
 }
 
 #[actix::test]
-async fn two_calls_of_one_step_leave_the_trace_a2() {
+async fn two_calls_of_one_step_leave_trace_2() {
     let rig = Rig::new(vec![calls(&[("c1", "echo", "a"), ("c2", "break", "b")]), text("done")]).await;
     rig.send("r", "hi").await.unwrap();
     let trace = rig.trace().await;
@@ -72,7 +72,7 @@ async fn an_unknown_tool_is_a_failed_result_and_the_turn_goes_on_e14() {
 }
 
 #[actix::test]
-async fn a_stream_that_breaks_after_text_is_carried_on_a6_g7() {
+async fn a_stream_that_breaks_after_text_is_carried_on_trace_6_g7() {
     let partial = Ok(vec![Ok(StreamPart::Text { text: "par".into() }), Err(broken(FailureKind::Transient))]);
     let rig = Rig::new(vec![partial, text("tial")]).await;
     rig.send("r", "hi").await.unwrap();
@@ -84,7 +84,7 @@ async fn a_stream_that_breaks_after_text_is_carried_on_a6_g7() {
 }
 
 #[actix::test]
-async fn a_failure_before_any_output_is_tried_again_a7_g5_g6() {
+async fn a_failure_before_any_output_is_tried_again_trace_7_g5_g6() {
     let fails = || Err(broken(FailureKind::Transient));
     let rig = Rig::new(vec![fails(), text("hello"), fails(), fails(), fails()]).await;
     rig.send("r", "hi").await.unwrap();

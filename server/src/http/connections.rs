@@ -69,7 +69,7 @@ impl Peer {
         let waiting = connections.waiting.fetch_add(1, Ordering::Relaxed) + 1;
         // Without a handle a dead connection could not be cut; that happens when file descriptors run out.
         if waiting > WAITING || peer.stream.is_none() {
-            tracing::warn!(waiting, "connection.refused");
+            tracing::debug!(waiting, "connection.refused");
             shut(stream);
         }
         data.insert(Rc::new(peer));

@@ -69,7 +69,7 @@ pub struct ActorRow {
     pub state: ActorState,
     /// For how long.
     pub since_ms: Millis,
-    /// How often it was opened since the server started.
+    /// The number of this activation, counted over all branches since the server started.
     pub generation: u64,
     /// Its right to commit: the highest of all activations.
     pub epoch: i64,

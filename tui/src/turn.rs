@@ -1,5 +1,5 @@
 //! Owns what the events of one turn mean to a run: what is shown, what is counted, how it ended.
-//! Pure: an event in, effects out. Never writes. Tested below and in `tui/tests/it`.
+//! Pure: an event in, effects out. Never writes. Tested in `tui/tests/it`.
 
 use std::collections::{HashMap, HashSet};
 

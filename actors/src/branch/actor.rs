@@ -365,6 +365,7 @@ fn broke(message: String) -> TurnEnd {
         error: Some(crate::error::chain(&turn::TurnFailure::Panicked { message })),
         is_phase_failure: true,
         ledger: turn::Ledger::default(),
+        n_steps: 0,
     }
 }
 

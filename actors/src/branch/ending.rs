@@ -44,7 +44,7 @@ impl BranchActor {
             TurnEnd::WaitsForCredential(row) => {
                 self.put_aside(ctx, run, row, Some(WAITS_FOR_CREDENTIAL.to_owned()));
             }
-            TurnEnd::Over { ending, error, is_phase_failure, ledger } => {
+            TurnEnd::Over { ending, error, is_phase_failure, ledger, n_steps } => {
                 let Some(turn) = &self.turn else { return };
                 let duration = match turn.began {
                     Some(began) => millis(self.services.env.monotonic().saturating_sub(began)),
@@ -52,6 +52,7 @@ impl BranchActor {
                 };
                 let row = turn.row.clone();
                 self.advance(ctx, Input::Over { run: run.clone() });
+                let row = TurnRow { step: n_steps, ..row };
                 let receipt = Receipt { run, row, ending, error, is_phase_failure, ledger, duration };
                 self.write_receipt(ctx, receipt, Duration::from_millis(500));
             }

@@ -79,7 +79,7 @@ impl BranchActor {
     /// Closes a turn that was started too often.
     fn give_up(&mut self, ctx: &mut Context<Self>, row: TurnRow) {
         let failure = TurnFailure::TooManyAttempts { attempts: row.attempts };
-        let (run, mut ledger) = (row.run.clone(), Progress::of(&row).ledger);
+        let (run, n_steps, mut ledger) = (row.run.clone(), row.step, Progress::of(&row).ledger);
         ledger.mark_partial();
         self.state = super::state::BranchState::Running { run: run.clone() };
         self.turn = Some(CurrentTurn { row, began: None, is_unattended: true });
@@ -88,6 +88,7 @@ impl BranchActor {
             error: Some(failure.to_string()),
             is_phase_failure: true,
             ledger,
+            n_steps,
         };
         self.run_ended(ctx, run, end);
     }

@@ -46,6 +46,8 @@ pub(crate) enum TurnEnd {
         error: Option<String>,
         is_phase_failure: bool,
         ledger: Ledger,
+        /// Steps that were committed.
+        n_steps: u32,
     },
     /// It was put aside at a step boundary.
     Drained(TurnRow),
@@ -58,14 +60,15 @@ pub(crate) enum TurnEnd {
 /// Runs a turn. Dropping the future leaves it unfinished in its rows: it goes on at the next opening.
 pub(crate) async fn run(job: TurnJob) -> TurnEnd {
     let Progress { ledger, last } = Progress::of(&job.row);
+    let n_steps = job.row.step;
     if job.latch.is_cancelled() {
         let settled = match last {
             Some(last) => settle_calls(&job, &last).await.map(drop),
             None => Ok(()),
         };
         return match settled {
-            Ok(()) => over(Ending::INTERRUPTED, None, ledger),
-            Err(failure) => failed(failure, ledger),
+            Ok(()) => over(Ending::INTERRUPTED, None, ledger, n_steps),
+            Err(failure) => failed(failure, ledger, n_steps),
         };
     }
     match prepare(job).await {
@@ -74,16 +77,16 @@ pub(crate) async fn run(job: TurnJob) -> TurnEnd {
             finish(*turn, result).await
         }
         Prepared::WaitsForCredential(job) => TurnEnd::WaitsForCredential(job.row),
-        Prepared::UnknownAgent(error) => over(Ending::UNANSWERED, Some(error), ledger),
-        Prepared::Failed(failure) => failed(failure, ledger),
+        Prepared::UnknownAgent(error) => over(Ending::UNANSWERED, Some(error), ledger, n_steps),
+        Prepared::Failed(failure) => failed(failure, ledger, n_steps),
     }
 }
 
-fn over(ending: Ending, error: Option<String>, ledger: Ledger) -> TurnEnd {
-    TurnEnd::Over { ending, error, is_phase_failure: false, ledger }
+fn over(ending: Ending, error: Option<String>, ledger: Ledger, n_steps: u32) -> TurnEnd {
+    TurnEnd::Over { ending, error, is_phase_failure: false, ledger, n_steps }
 }
 
-fn failed(failure: TurnFailure, ledger: Ledger) -> TurnEnd {
+fn failed(failure: TurnFailure, ledger: Ledger, n_steps: u32) -> TurnEnd {
     if let TurnFailure::Store(error @ (StoreError::Fenced { .. } | StoreError::Terminated { .. })) = failure {
         return TurnEnd::Abandoned(error);
     }
@@ -92,6 +95,7 @@ fn failed(failure: TurnFailure, ledger: Ledger) -> TurnEnd {
         error: Some(crate::error::chain(&failure)),
         is_phase_failure: true,
         ledger,
+        n_steps,
     }
 }
 
@@ -145,9 +149,10 @@ async fn finish(mut turn: Turn, result: Result<Stopped, TurnFailure>) -> TurnEnd
     let left = std::mem::take(&mut turn.boundary);
     let stored = store_messages(&turn, left).await;
     let ledger = turn.progress.ledger.clone();
+    let n_steps = turn.job.row.step;
     match (result, stored) {
-        (Err(failure), _) | (Ok(_), Err(failure)) => failed(failure, ledger),
-        (Ok(Stopped::Ending(ending)), Ok(())) => over(ending, None, ledger),
+        (Err(failure), _) | (Ok(_), Err(failure)) => failed(failure, ledger, n_steps),
+        (Ok(Stopped::Ending(ending)), Ok(())) => over(ending, None, ledger, n_steps),
         (Ok(Stopped::Drained), Ok(())) => TurnEnd::Drained(turn.job.row),
     }
 }

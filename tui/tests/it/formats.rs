@@ -183,3 +183,19 @@ async fn an_answer_that_starts_again_is_not_mixed_with_what_was_shown() {
     assert_eq!(written.out(), "Half an\nWhole.\n");
     assert!(written.err().contains(&"· the answer was cut off and begins again".to_owned()));
 }
+
+#[tokio::test]
+async fn a_call_that_starts_twice_because_it_waited_for_an_answer_is_one_call_and_one_line() {
+    let mut scene = begin(request(OutputFormat::Text), 1).await;
+    let mut peer = scene.peer();
+    peer.open_text().await;
+    peer.prompt_received().await;
+    peer.tool("ToolCallStarted", "c1", None).await;
+    peer.tool("ToolCallStarted", "c1", None).await;
+    peer.tool("ToolCallFailed", "c1", Some("no such file")).await;
+    peer.tool("ToolCallFailed", "c1", Some("no such file")).await;
+    peer.completed(json!({})).await;
+    let (outcome, written) = scene.end().await;
+    assert_eq!(outcome.result.tool_calls, 1);
+    assert_eq!(written.err()[1..], ["✗ read no such file"]);
+}

@@ -2,6 +2,8 @@
 
 // Each part says that it is a test, so that the lints know it too.
 #[cfg(test)]
+mod attaching;
+#[cfg(test)]
 mod formats;
 #[cfg(test)]
 mod losing;

@@ -17,6 +17,8 @@ pub(crate) struct Credentials(Arc<Mutex<Offers>>);
 struct Offers {
     by_workspace: HashMap<WorkspaceId, HashMap<ProviderId, Vec<Access>>>,
     order: Vec<WorkspaceId>,
+    /// Offers since the server started.
+    count: u64,
 }
 
 impl Credentials {
@@ -36,6 +38,7 @@ impl Credentials {
             (!value.expose().trim().is_empty()).then(|| value.clone())
         };
         let mut offers = self.offers();
+        offers.count += 1;
         let mut accepted = Vec::new();
         for (provider, spec) in specs {
             let key = variable(spec.key_variable);
@@ -87,6 +90,11 @@ impl Credentials {
         let offers = self.offers();
         let of_provider = offers.by_workspace.get(workspace)?.get(provider)?;
         of_provider.iter().rev().find(|known| known.endpoint.as_deref() == endpoint)?.key.clone()
+    }
+
+    /// How many offers there have been: whoever missed a key looks again when this has changed.
+    pub(crate) fn count(&self) -> u64 {
+        self.offers().count
     }
 
     /// Something has been offered for a workspace since the server started.

@@ -34,7 +34,6 @@ impl Course {
                 request_id: Some(request.ids.send.clone()),
                 // A new session was made with its own.
                 approval: match request.grant {
-                    Grant::Turn => Some(Approval::Approve),
                     Grant::Session if !is_new => Some(Approval::Approve),
                     Grant::Session | Grant::Nothing => None,
                 },

@@ -25,8 +25,6 @@ pub enum Grant {
     /// None.
     #[default]
     Nothing,
-    /// Those of this turn.
-    Turn,
     /// Those of the session when the run makes it; of an older one those of this turn.
     Session,
 }

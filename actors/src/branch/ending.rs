@@ -41,9 +41,7 @@ impl BranchActor {
         match end {
             TurnEnd::Abandoned(error) => self.failed(ctx, &error),
             TurnEnd::Drained(row) => self.put_aside(ctx, run, row, None),
-            TurnEnd::WaitsForCredential(row) => {
-                self.put_aside(ctx, run, row, Some(WAITS_FOR_CREDENTIAL.to_owned()));
-            }
+            TurnEnd::WaitsForCredential { row, offers } => self.put_aside(ctx, run, row, Some(offers)),
             TurnEnd::Over { ending, error, is_phase_failure, ledger, n_steps } => {
                 let Some(turn) = &self.turn else { return };
                 let duration = match turn.began {
@@ -59,14 +57,23 @@ impl BranchActor {
         }
     }
 
-    /// Leaves a turn in its row, to go on later.
-    fn put_aside(&mut self, ctx: &mut Context<Self>, run: RunId, row: TurnRow, waiting_for: Option<String>) {
+    /// Leaves a turn in its row, to go on later: at the next start or, where it waits for a credential, at the
+    /// first offer after the `offers` there had been when it looked.
+    fn put_aside(&mut self, ctx: &mut Context<Self>, run: RunId, row: TurnRow, offers: Option<u64>) {
+        let is_news = offers.is_some() && row.waiting_for.is_none();
+        let waiting_for = offers.map(|_| WAITS_FOR_CREDENTIAL.to_owned());
         let row = TurnRow { state: TurnState::Drained, attempts: 0, waiting_for, ..row };
-        let stored = row.clone();
+        let (stored, at) = (row.clone(), self.services.env.now());
         self.write(
             ctx,
             "branch.putAside",
-            move |txn| turn_put(txn, &stored),
+            move |txn| {
+                turn_put(txn, &stored)?;
+                if is_news {
+                    txn.append(&waits(&stored), at)?;
+                }
+                Ok(())
+            },
             move |actor, ctx, result| {
                 // Where it could not be stored the row still says `running`: it goes on all the same.
                 actor.turn = None;
@@ -75,6 +82,9 @@ impl BranchActor {
                 actor.advance(ctx, Input::PutAside { run });
                 if let Err(error) = result {
                     actor.failed(ctx, &error);
+                }
+                if offers.is_some_and(|seen| seen != actor.services.credentials.count()) {
+                    actor.try_again(ctx);
                 }
             },
         );
@@ -127,6 +137,18 @@ impl BranchActor {
         self.shared.latch.clear();
         self.waiters.release(&row.message_id, failure.as_deref());
         self.advance(ctx, Input::ReceiptWritten { run });
+    }
+}
+
+/// Says that a turn waits, and what for.
+fn waits(row: &TurnRow) -> AgentEvent {
+    AgentEvent::ErrorOccurred {
+        session_id: row.session_id.clone(),
+        branch_id: Some(row.branch_id.clone()),
+        error: "the turn waits for the key of its model: it goes on as soon as a client of this directory offers \
+                it, for example `gent run` with the key in its environment"
+            .to_owned(),
+        notice: true,
     }
 }
 

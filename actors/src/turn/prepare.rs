@@ -51,7 +51,7 @@ pub(crate) enum Prepared {
     /// The turn can go on.
     Ready(Box<Turn>),
     /// It needs a key that nobody has offered since the server started.
-    WaitsForCredential(Box<TurnJob>),
+    WaitsForCredential { job: Box<TurnJob>, offers: u64 },
     /// There is nobody to run it.
     UnknownAgent(String),
     /// It cannot be run.
@@ -60,6 +60,8 @@ pub(crate) enum Prepared {
 
 /// Prepares a turn.
 pub(crate) async fn prepare(mut job: TurnJob) -> Prepared {
+    // Before the look at the offers: one that comes meanwhile is not missed.
+    let offers = job.services.credentials.count();
     let cwd = working_directory(&job);
     let profile = job.services.profiles.lease(&cwd);
     let name = route::agent_name(&job.session.session);
@@ -68,7 +70,7 @@ pub(crate) async fn prepare(mut job: TurnJob) -> Prepared {
     };
     let (route, access) = match find_route(&job, &profile, &agent).await {
         Ok(Some(found)) => found,
-        Ok(None) => return Prepared::WaitsForCredential(Box::new(job)),
+        Ok(None) => return Prepared::WaitsForCredential { job: Box::new(job), offers },
         Err(failure) => return Prepared::Failed(failure),
     };
     job.row.route = serde_json::to_value(&route).ok();

@@ -52,7 +52,11 @@ pub(crate) enum TurnEnd {
     /// It was put aside at a step boundary.
     Drained(TurnRow),
     /// It needs a key that nobody has offered since the server started.
-    WaitsForCredential(TurnRow),
+    WaitsForCredential {
+        row: TurnRow,
+        /// Offers there had been when it looked.
+        offers: u64,
+    },
     /// The activation may no longer write: nothing is due.
     Abandoned(StoreError),
 }
@@ -76,7 +80,7 @@ pub(crate) async fn run(job: TurnJob) -> TurnEnd {
             let result = steps(&mut turn).await;
             finish(*turn, result).await
         }
-        Prepared::WaitsForCredential(job) => TurnEnd::WaitsForCredential(job.row),
+        Prepared::WaitsForCredential { job, offers } => TurnEnd::WaitsForCredential { row: job.row, offers },
         Prepared::UnknownAgent(error) => over(Ending::UNANSWERED, Some(error), ledger, n_steps),
         Prepared::Failed(failure) => failed(failure, ledger, n_steps),
     }

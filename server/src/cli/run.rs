@@ -20,8 +20,6 @@ use super::prompt::read_prompt;
 use super::runtime::block_on;
 use super::starter::{PrivateServer, Starter};
 
-/// What the demo is asked without a task.
-const DEMO_TASK: &str = "Show what you can do in this directory.";
 /// The model of the demo.
 const DEMO_MODEL: &str = "demo/demo";
 
@@ -51,17 +49,18 @@ pub(crate) fn run(options: RunOptions, environment: &Environment, is_verbose: bo
     execute(task, options.common, environment, is_verbose)
 }
 
-/// `gent demo`: a run with the model that is made of rules. Its fixed commands may run, in its own turn alone.
+/// `gent demo`: a run with the model that is made of rules. Only its own fixed commands may run.
 pub(crate) fn demo(options: DemoOptions, environment: &Environment, is_verbose: bool) -> Result<u8, Failure> {
     let task = Task {
         prompt: read_prompt(
-            Some(options.task.unwrap_or_else(|| DEMO_TASK.to_owned())),
+            Some(options.task.unwrap_or_else(|| gent_extensions::DEMO_PROMPT.to_owned())),
             std::io::empty(),
             true,
         )?,
         session: SessionChoice::New { agent: None },
         model: Some(ModelId::parse(DEMO_MODEL)?),
-        grant: Grant::Turn,
+        // The engine's host knows the demo's own commands; nothing else is allowed.
+        grant: Grant::Nothing,
     };
     execute(task, options.common, environment, is_verbose)
 }

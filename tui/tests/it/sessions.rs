@@ -113,18 +113,3 @@ async fn a_session_of_another_directory_is_refused_with_the_server_s_own_sentenc
     assert!(written.out().contains(r#""outcome":"failed""#));
     assert_eq!(written.err(), ["error: refused as NotFoundError"]);
 }
-
-#[tokio::test]
-async fn leave_for_one_turn_is_not_leave_for_the_session() {
-    let mut request = request(OutputFormat::Json);
-    request.grant = Grant::Turn;
-    let mut scene = begin(request, 1).await;
-    let mut peer = scene.peer();
-    let create = peer.expect("session.create").await;
-    assert_eq!(create["params"].get("approval"), None);
-    peer.answer(&create, json!({ "sessionId": "s", "branchId": "b", "name": "n" })).await;
-    peer.follow().await;
-    assert_eq!(peer.expect("message.send").await["params"]["approval"], "approve");
-    finish(peer).await;
-    assert_eq!(scene.end().await.0.exit_code, 0);
-}

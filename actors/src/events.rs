@@ -22,6 +22,8 @@ pub struct EventStream {
     branch: Option<BranchId>,
     cursor: EventSeq,
     phase: Phase,
+    /// The store had nothing more after the cursor when it was last read.
+    has_read_all: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,63 +75,70 @@ impl EventStream {
             branch: ask.branch_id,
             cursor,
             phase: Phase::Replay,
+            has_read_all: false,
         })
     }
 
-    /// The next batch, at most 64 items or 256 KiB; waits for one. `None` when the session is gone.
+    /// The next batch, never empty, at most 64 items or 256 KiB; waits for one. `None` when the session is gone.
     /// Dropping the future loses nothing.
     pub async fn next_batch(&mut self) -> Result<Option<Vec<Published>>, EngineError> {
         loop {
-            if !self.follower.hear() {
-                self.phase = Phase::Ended;
-            }
-            match self.phase {
-                Phase::Ended => return Ok(None),
-                Phase::Replay => {
-                    let (batch, more) = self.read_store().await?;
-                    if !more {
-                        self.phase = Phase::Live;
-                        let mut batch = batch;
-                        batch.push(self.marker()?);
-                        return Ok(Some(batch));
-                    }
-                    if !batch.is_empty() {
-                        return Ok(Some(batch));
-                    }
-                }
-                Phase::Live => {
-                    let batch = self.live().await?;
-                    if !batch.is_empty() {
-                        return Ok(Some(batch));
-                    }
-                }
+            self.ready().await;
+            match self.take().await? {
+                Some(batch) if batch.is_empty() => {}
+                batch => return Ok(batch),
             }
         }
     }
 
-    /// What is new; waits for the doorbell when there is nothing.
-    async fn live(&mut self) -> Result<Vec<Published>, EngineError> {
-        let limit = usize::try_from(BATCH_ITEMS).unwrap_or(usize::MAX);
-        match self.follower.take(self.cursor, limit, BATCH_BYTES) {
-            FromRing::Envelopes(envelopes) => match envelopes.last() {
-                Some(newest) => {
-                    self.cursor = newest.id;
-                    Ok(self.of_branch(envelopes))
+    /// Waits until there may be something to [`take`](Self::take), or the session is gone. Holds nothing meanwhile.
+    pub async fn ready(&mut self) {
+        while self.phase == Phase::Live {
+            let limit = 1;
+            let is_there = match self.follower.take(self.cursor, limit, BATCH_BYTES) {
+                FromRing::Envelopes(envelopes) => !envelopes.is_empty(),
+                FromRing::Store => !self.has_read_all,
+            };
+            if is_there {
+                return;
+            }
+            if !self.follower.wait().await {
+                self.phase = Phase::Ended;
+            }
+            self.has_read_all = false;
+        }
+    }
+
+    /// Takes the next batch without waiting for news: empty when there is none. `None` when the session is gone.
+    pub async fn take(&mut self) -> Result<Option<Vec<Published>>, EngineError> {
+        if !self.follower.hear() {
+            self.phase = Phase::Ended;
+        }
+        match self.phase {
+            Phase::Ended => Ok(None),
+            Phase::Replay => {
+                let (mut batch, more) = self.read_store().await?;
+                if !more && self.phase == Phase::Replay {
+                    self.phase = Phase::Live;
+                    batch.push(self.marker()?);
                 }
-                None => {
-                    if !self.follower.wait().await {
-                        self.phase = Phase::Ended;
+                Ok(Some(batch))
+            }
+            Phase::Live => {
+                let limit = usize::try_from(BATCH_ITEMS).unwrap_or(usize::MAX);
+                match self.follower.take(self.cursor, limit, BATCH_BYTES) {
+                    FromRing::Envelopes(envelopes) => {
+                        if let Some(newest) = envelopes.last() {
+                            self.cursor = newest.id;
+                        }
+                        Ok(Some(self.of_branch(envelopes)))
                     }
-                    Ok(Vec::new())
+                    FromRing::Store => {
+                        let (batch, more) = self.read_store().await?;
+                        self.has_read_all = !more;
+                        Ok(Some(batch))
+                    }
                 }
-            },
-            FromRing::Store => {
-                let before = self.cursor;
-                let (batch, _) = self.read_store().await?;
-                if self.cursor == before && !self.follower.wait().await {
-                    self.phase = Phase::Ended;
-                }
-                Ok(batch)
             }
         }
     }

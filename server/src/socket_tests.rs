@@ -105,7 +105,11 @@ struct Numbers {
 }
 
 impl Batches for Numbers {
-    fn next(&mut self) -> LocalBoxFuture<'_, Result<Option<Vec<Arc<str>>>, RpcError>> {
+    fn ready(&mut self) -> LocalBoxFuture<'_, ()> {
+        std::future::ready(()).boxed_local()
+    }
+
+    fn take(&mut self) -> LocalBoxFuture<'_, Result<Option<Vec<Arc<str>>>, RpcError>> {
         async move {
             if self.left == 0 {
                 return Ok(None);

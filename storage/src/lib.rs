@@ -53,6 +53,7 @@ mod reader;
 mod schema;
 mod session_delete;
 mod sessions;
+mod settler;
 mod snapshot;
 mod store;
 mod turns;

@@ -16,6 +16,7 @@ use crate::connection::Connector;
 use crate::lane::{Gauges, Lane};
 use crate::opening::{Opened, open_database};
 use crate::reader::{NamedRead, Read, Reading};
+use crate::settler::{self, Bell};
 use crate::writer::{Answer, GROUP_WRITES, NamedWrite, Write, Writer};
 use crate::{Location, OpenError, ReadTxn, StoreError, WriteTxn};
 
@@ -115,6 +116,7 @@ struct Threads {
     writes: Arc<Lane<Box<dyn Write>>>,
     reads: Arc<Lane<Box<dyn Read>>>,
     writer: Mutex<Option<JoinHandle<Writer>>>,
+    settler: Mutex<Option<JoinHandle<()>>>,
     readers: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -257,10 +259,11 @@ impl Threads {
     fn start(writer: Writer, connector: &Arc<Connector>, n_readers: usize) -> std::io::Result<Self> {
         let writes = Arc::new(Lane::new());
         let reads = Arc::new(Lane::new());
+        let (bell, settler) = settler::start(connector)?.unzip();
         let lane = writes.clone();
         let writer = std::thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || run_writer(writer, &lane))?;
+            .spawn(move || run_writer(writer, &lane, bell))?;
         let mut readers = Vec::new();
         for _ in 0..n_readers.max(1) {
             let lane = reads.clone();
@@ -270,7 +273,13 @@ impl Threads {
                 .spawn(move || run_reader(reading, &lane))?;
             readers.push(reader);
         }
-        Ok(Self { writes, reads, writer: Mutex::new(Some(writer)), readers: Mutex::new(readers) })
+        Ok(Self {
+            writes,
+            reads,
+            writer: Mutex::new(Some(writer)),
+            settler: Mutex::new(settler),
+            readers: Mutex::new(readers),
+        })
     }
 
     /// Lets the threads finish what is queued and waits for them. The writer first: its callers may still read.
@@ -278,6 +287,10 @@ impl Threads {
         self.writes.close();
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let writer = writer.and_then(join);
+        // It ends with the writer's bell.
+        if let Some(settler) = self.settler.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            join(settler);
+        }
         self.reads.close();
         let readers = std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
         for reader in readers {
@@ -301,10 +314,13 @@ fn join<T>(thread: JoinHandle<T>) -> Option<T> {
     thread.join().inspect_err(|_panic| tracing::error!("store.thread_panicked")).ok()
 }
 
-fn run_writer(mut writer: Writer, lane: &Lane<Box<dyn Write>>) -> Writer {
+fn run_writer(mut writer: Writer, lane: &Lane<Box<dyn Write>>, mut bell: Option<Bell>) -> Writer {
     while let Some(mut waiting) = lane.take(GROUP_WRITES) {
         while !waiting.is_empty() {
             writer.run_group(&mut waiting).into_iter().for_each(Answer::give);
+            if let Some(bell) = &mut bell {
+                bell.group_committed();
+            }
         }
     }
     writer

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use diesel::dsl::case_when;
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
-use gent_protocol::{AgentEvent, BranchId, EventSeq, Millis, SessionId};
+use gent_protocol::{AgentEvent, BranchId, EventSeq, Millis, Role, SessionId};
 
 use crate::codec::{column, to_json};
 use crate::connection::AnyConnection;
@@ -30,6 +30,8 @@ pub struct ReadTxn<'c> {
 pub struct WriteTxn<'c> {
     connection: &'c mut AnyConnection,
     envelopes: Vec<Published>,
+    /// The session that was last found to be open.
+    open: Option<SessionId>,
 }
 
 impl Reader for ReadTxn<'_> {
@@ -52,7 +54,7 @@ impl<'c> ReadTxn<'c> {
 
 impl<'c> WriteTxn<'c> {
     pub(crate) fn new(connection: &'c mut AnyConnection) -> Self {
-        Self { connection, envelopes: Vec::new() }
+        Self { connection, envelopes: Vec::new(), open: None }
     }
 
     pub(crate) fn into_envelopes(self) -> Vec<Published> {
@@ -74,7 +76,7 @@ impl<'c> WriteTxn<'c> {
             _ => false,
         };
         let session = event.session_id();
-        let seq = self.take_number(session, at, perishable)?;
+        let seq = self.take_number(session, at, is_change(event))?;
         let json = to_json(event)?;
         if let AgentEvent::StreamChunk { branch_id, message_id, step, run, offset, chunk, .. } = event {
             diesel::insert_into(stream_deltas::table)
@@ -115,36 +117,82 @@ impl<'c> WriteTxn<'c> {
         Ok(seq)
     }
 
-    /// Bumps the session's counter inside this transaction, so that numbers are dense at commit. A delta does not
-    /// move the time of the session's last change: the list's order need not be rewritten forty times a second.
+    /// Bumps the session's counter inside this transaction, so that numbers are dense at commit.
     fn take_number(
         &mut self,
         session: &SessionId,
         at: Millis,
-        perishable: bool,
+        is_change: bool,
     ) -> Result<EventSeq, StoreError> {
+        self.check_open(session)?;
         let counter = session_counters::table.find(session.as_str());
         let bumped = session_counters::next_seq.eq(session_counters::next_seq + 1);
-        if perishable {
-            diesel::update(counter).set(bumped).execute(self.connection)?;
-        } else {
+        let next: Option<i64> = if is_change {
             let later = case_when(session_counters::updated_at.lt(at.0), at.0.into_sql::<BigInt>())
                 .otherwise(session_counters::updated_at);
             diesel::update(counter)
                 .set((bumped, session_counters::updated_at.eq(later)))
-                .execute(self.connection)?;
+                .returning(session_counters::next_seq)
+                .get_result(self.connection)
+                .optional()?
+        } else {
+            diesel::update(counter)
+                .set(bumped)
+                .returning(session_counters::next_seq)
+                .get_result(self.connection)
+                .optional()?
+        };
+        match next {
+            Some(next) => Ok(EventSeq(next - 1)),
+            None => Err(StoreError::NotFound { what: "session", id: session.to_string() }),
         }
-        let found: Option<(i64, Option<i64>)> = session_counters::table
-            .inner_join(sessions::table.on(sessions::id.eq(session_counters::session_id)))
-            .filter(session_counters::session_id.eq(session.as_str()))
-            .select((session_counters::next_seq, sessions::deleting_at))
+    }
+
+    /// Refuses a session that is gone or going. Looked up once in a write: nothing in it can change the answer.
+    fn check_open(&mut self, session: &SessionId) -> Result<(), StoreError> {
+        if self.open.as_ref() == Some(session) {
+            return Ok(());
+        }
+        let found: Option<Option<i64>> = sessions::table
+            .find(session.as_str())
+            .select(sessions::deleting_at)
             .first(self.connection)
             .optional()?;
         match found {
-            Some((next, None)) => Ok(EventSeq(next - 1)),
-            Some((_, Some(_))) => Err(StoreError::Terminated { session: session.clone() }),
+            Some(None) => {
+                self.open = Some(session.clone());
+                Ok(())
+            }
+            Some(Some(_)) => Err(StoreError::Terminated { session: session.clone() }),
             None => Err(StoreError::NotFound { what: "session", id: session.to_string() }),
         }
+    }
+}
+
+/// Whether an event moves its session to the head of the list: what a user does and what a turn comes to. The steps
+/// between would rewrite the list's index several times a second, for an order nobody could see.
+fn is_change(event: &AgentEvent) -> bool {
+    match event {
+        AgentEvent::SessionStarted { .. }
+        | AgentEvent::TurnCompleted { .. }
+        | AgentEvent::InteractionPresented { .. }
+        | AgentEvent::InteractionResolved { .. }
+        | AgentEvent::SessionNameUpdated { .. }
+        | AgentEvent::SessionSettingsUpdated { .. }
+        | AgentEvent::BranchCreated { .. }
+        | AgentEvent::BranchSwitched { .. } => true,
+        AgentEvent::MessageReceived { message } => message.role == Role::User && !message.is_runtime(),
+        AgentEvent::ModelContextProjected { .. }
+        | AgentEvent::StreamStarted { .. }
+        | AgentEvent::StreamChunk { .. }
+        | AgentEvent::ProviderRetrying { .. }
+        | AgentEvent::StreamEnded { .. }
+        | AgentEvent::ToolCallStarted { .. }
+        | AgentEvent::ToolCallSucceeded { .. }
+        | AgentEvent::ToolCallFailed { .. }
+        | AgentEvent::ErrorOccurred { .. }
+        | AgentEvent::ExtensionStateChanged { .. }
+        | AgentEvent::StreamSynchronized { .. } => false,
     }
 }
 

@@ -231,7 +231,7 @@ mod tests {
             stored(4, Role::User, vec![Part::text("b")]),
         ]);
         conversation.close_open_calls(&MessageId::parse("none").unwrap());
-        let projection = project(conversation.entries(), 0, 10_000, None).unwrap();
+        let projection = project(conversation.entries(), 0, 10_000, None, None).unwrap();
         let repaired: Vec<_> = projection.messages.iter().flat_map(|m| m.tool_outcomes()).collect();
         assert_eq!(repaired.len(), 2);
         assert_eq!(repaired[1].result["reason"], json!("Interrupted"));

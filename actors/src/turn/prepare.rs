@@ -8,10 +8,10 @@ use gent_extension_api::{
     Access, AgentDefinition, LanguageModel, ModelDriver, ToolDeclaration, TurnProjectionInput, WireTool,
 };
 use gent_protocol::{
-    AgentEvent, Message, MessageId, MessageKind, MessageMetadata, Millis, Part, Role, assistant_message_id,
-    model_change_message_id,
+    AgentEvent, Message, MessageId, MessageKind, MessageMetadata, Millis, Ordinal, Part, Role,
+    assistant_message_id, model_change_message_id,
 };
-use gent_storage::metrics_get;
+use gent_storage::{TurnRow, metrics_get};
 
 use super::context::TurnFacets;
 use super::conversation::Conversation;
@@ -41,9 +41,13 @@ pub(crate) struct Turn {
     pub(crate) budget: Budget,
     pub(crate) measure: Option<Measure>,
     pub(crate) conversation: Conversation,
+    /// Where the window of the last step began, when it was cut.
+    pub(crate) window_begins: Option<Ordinal>,
     /// Messages that the next write stores before anything else.
     pub(crate) boundary: Vec<Message>,
     pub(crate) max_steps: u32,
+    /// The row as it was last stored; absent before the first write of this run.
+    pub(crate) stored_row: Option<TurnRow>,
 }
 
 /// What came of preparing.
@@ -147,7 +151,9 @@ impl Parts {
             budget: self.budget,
             measure: self.measure,
             conversation: self.conversation,
+            window_begins: None,
             boundary: self.boundary,
+            stored_row: None,
             job,
         }
     }

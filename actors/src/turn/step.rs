@@ -2,12 +2,14 @@
 //! Two writes: `turn.project` before the request, `turn.streamEnd` after the answer. Tested end to end
 //! (A.1, A.2, A.4, A.5, A.6, A.13, D7, H12).
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use gent_extension_api::{FailureKind, ModelRequest, ToolChoice};
 use gent_protocol::{
     AgentEvent, CustomType, Message, MessageId, Part, Role, ToolCall, ToolOutcome, Usage,
     assistant_message_id, final_step_message_id, tool_result_message_id,
 };
-use gent_storage::{deltas_drop_step, message_insert, turn_put};
+use gent_storage::{StoreError, TurnRow, deltas_drop_step, message_insert, turn_put};
 
 use super::conversation::unrun;
 use super::failure::TurnFailure;
@@ -15,7 +17,7 @@ use super::fold::Fold;
 use super::ledger::cost;
 use super::outcome::{Calls, Outcome, Settled, calls_after, classify};
 use super::prepare::Turn;
-use super::stream::{StreamEnd, Streamed, stream};
+use super::stream::{StreamEnd, Streamed, open, stream};
 use super::tool_phase::{AT_ONCE, failed_event, started_event};
 use super::window::{Projection, project};
 use crate::branch::Rank;
@@ -37,7 +39,7 @@ pub(crate) async fn run_step(turn: &mut Turn) -> Result<Step, TurnFailure> {
     if is_final {
         announce_final_step(turn);
     }
-    let projection = begin(turn, step).await?;
+    let Beginning { projection, write, changed } = begin(turn, step).await?;
     let assistant = assistant_message_id(&turn.job.row.message_id, step);
     let request = ModelRequest {
         system: turn.system.clone(),
@@ -50,7 +52,13 @@ pub(crate) async fn run_step(turn: &mut Turn) -> Result<Step, TurnFailure> {
         reasoning: crate::route::reasoning(&turn.job.session.session, &turn.agent),
         cache_key: Some(turn.job.key.session.clone()),
     };
-    let streamed = stream(turn, step, &assistant, &request).await?;
+    // The request goes out while its record is being written: a death in between costs an answer that nobody has
+    // seen, as a death an instant later would. Nothing of the answer is stored or shown before the record stands.
+    let ((), opened) = tokio::try_join!(async { Ok::<(), TurnFailure>(write.await?) }, async {
+        Ok(open(turn, &request).await)
+    })?;
+    turn.stored_row = changed.or(turn.stored_row.take());
+    let streamed = stream(turn, step, &assistant, &request, opened).await?;
     drop(request);
     record(turn, step, is_final, assistant, streamed).await
 }
@@ -64,8 +72,17 @@ fn announce_final_step(turn: &mut Turn) {
     }
 }
 
-/// Stores what the step begins with, the window and the start of its stream, in one write.
-async fn begin(turn: &mut Turn, step: u32) -> Result<Projection, TurnFailure> {
+/// A step that is about to begin.
+struct Beginning {
+    projection: Projection,
+    /// Stores what the step begins with, the window and the start of its stream.
+    write: BoxFuture<'static, Result<(), StoreError>>,
+    /// The turn's row, where this write stores it.
+    changed: Option<TurnRow>,
+}
+
+/// Chooses the window, and makes the one write that records how the step begins.
+async fn begin(turn: &mut Turn, step: u32) -> Result<Beginning, TurnFailure> {
     let boundary = std::mem::take(&mut turn.boundary);
     for message in &boundary {
         turn.conversation.push(message.clone());
@@ -75,6 +92,7 @@ async fn begin(turn: &mut Turn, step: u32) -> Result<Projection, TurnFailure> {
         turn.conversation.older(),
         turn.budget.available,
         turn.measure.as_ref(),
+        turn.window_begins,
     );
     let projection = match projected {
         Ok(projection) => projection,
@@ -83,6 +101,7 @@ async fn begin(turn: &mut Turn, step: u32) -> Result<Projection, TurnFailure> {
             return Err(TurnFailure::Window { model: turn.route.model.clone(), source });
         }
     };
+    turn.window_begins = projection.begins;
     let job = &turn.job;
     let context = AgentEvent::ModelContextProjected {
         session_id: job.key.session.clone(),
@@ -102,18 +121,24 @@ async fn begin(turn: &mut Turn, step: u32) -> Result<Projection, TurnFailure> {
         step,
         run: job.row.run.clone(),
     };
-    let (row, at) = (job.row.clone(), job.services.env.now());
-    let write = job.writer.write(Rank::Step, "turn.project", move |txn| {
-        for message in &boundary {
-            message_insert(txn, message)?;
-        }
-        turn_put(txn, &row)?;
-        txn.append(&context, at)?;
-        txn.append(&started, at)?;
-        Ok(())
-    });
-    write.await?;
-    Ok(projection)
+    let at = job.services.env.now();
+    let changed = (turn.stored_row.as_ref() != Some(&job.row)).then(|| job.row.clone());
+    let (stored, writer) = (changed.clone(), job.writer.clone());
+    let write = async move {
+        let project = writer.write(Rank::Step, "turn.project", move |txn| {
+            for message in &boundary {
+                message_insert(txn, message)?;
+            }
+            if let Some(row) = &stored {
+                turn_put(txn, row)?;
+            }
+            txn.append(&context, at)?;
+            txn.append(&started, at)?;
+            Ok(())
+        });
+        project.await
+    };
+    Ok(Beginning { projection, write: write.boxed(), changed })
 }
 
 /// Stores messages that no step follows.
@@ -261,6 +286,7 @@ async fn record(
         turn_put(txn, &row)
     });
     write.await?;
+    turn.stored_row = Some(turn.job.row.clone());
     for stored in message.into_iter().chain(refusals) {
         turn.conversation.push(stored);
     }

@@ -31,19 +31,28 @@ pub(crate) struct Streamed {
     pub(crate) end: StreamEnd,
 }
 
-/// Sends a request and follows its answer to the end.
+/// What came of sending a request; `None` when the turn was stopped meanwhile.
+pub(crate) type Opened = Option<Result<ModelStream, ProviderFailure>>;
+
+/// Sends a request.
+pub(crate) async fn open(turn: &Turn, request: &ModelRequest) -> Opened {
+    turn.job.latch.run_until_cancelled(turn.model.stream(request)).await
+}
+
+/// Follows the answer to a request to its end, and sends the request again while nothing of an answer was seen.
 pub(crate) async fn stream(
     turn: &Turn,
     step: u32,
     assistant: &MessageId,
     request: &ModelRequest,
+    mut opened: Opened,
 ) -> Result<Streamed, TurnFailure> {
     let policy = turn.driver.retry_policy();
     let mut outlet = Outlet::new(turn, step);
     let mut attempt = 1;
     loop {
         let mut fold = Fold::new(assistant.clone());
-        let end = one_attempt(turn, request, &mut fold, &mut outlet).await?;
+        let end = one_attempt(turn, opened, &mut fold, &mut outlet).await?;
         outlet.settle().await?;
         let StreamEnd::Failed(failure) = end else {
             return Ok(Streamed { fold, end });
@@ -61,24 +70,21 @@ pub(crate) async fn stream(
             () = tokio::time::sleep(delay) => {}
         }
         attempt += 1;
+        opened = open(turn, request).await;
     }
 }
 
 async fn one_attempt(
     turn: &Turn,
-    request: &ModelRequest,
+    opened: Opened,
     fold: &mut Fold,
     outlet: &mut Outlet<'_>,
 ) -> Result<StreamEnd, TurnFailure> {
     let latch = &turn.job.latch;
-    let opened = tokio::select! {
-        biased;
-        () = latch.cancelled() => return Ok(StreamEnd::Interrupted),
-        opened = turn.model.stream(request) => opened,
-    };
     let mut answer: ModelStream = match opened {
-        Ok(answer) => answer,
-        Err(failure) => return Ok(StreamEnd::Failed(failure)),
+        Some(Ok(answer)) => answer,
+        Some(Err(failure)) => return Ok(StreamEnd::Failed(failure)),
+        None => return Ok(StreamEnd::Interrupted),
     };
     loop {
         let piece = tokio::select! {

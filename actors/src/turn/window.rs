@@ -128,6 +128,8 @@ pub(crate) struct Measure {
 #[derive(Debug, Clone)]
 pub(crate) struct Projection {
     pub(crate) messages: Vec<HostMessage>,
+    /// Where it begins, when something was left out.
+    pub(crate) begins: Option<Ordinal>,
     pub(crate) estimated: u64,
     pub(crate) omitted: u64,
 }
@@ -140,12 +142,17 @@ struct Unit {
     has_user: bool,
 }
 
-/// Chooses the newest messages that fit. `older` messages of the branch were not even loaded.
+/// Chooses the newest messages that fit. `older` messages of the branch were not even loaded; `kept` is where the
+/// window of the step before began.
+///
+/// A window that must be cut is cut to three quarters and then kept where it begins for as long as it fits, so that
+/// the requests of many steps begin with the same bytes.
 pub(crate) fn project(
     entries: &[Entry],
     older: u64,
     available: u64,
     measure: Option<&Measure>,
+    kept: Option<Ordinal>,
 ) -> Result<Projection, WindowError> {
     let units = group(entries)?;
     let scale = scale(entries, &units, measure);
@@ -153,26 +160,50 @@ pub(crate) fn project(
         Some((factor, before)) if at < before => (tokens(unit.chars) as f64 * factor).ceil() as u64,
         Some(_) | None => tokens(unit.chars),
     };
+    let costs: Vec<u64> = units.iter().enumerate().map(|(at, unit)| cost(unit, at)).collect();
     let anchor = units.iter().rposition(|unit| unit.has_user).unwrap_or(units.len().saturating_sub(1));
-    let mut used: u64 = units.iter().enumerate().skip(anchor).map(|(at, unit)| cost(unit, at)).sum();
-    if used > available {
-        return Err(WindowError::BudgetExceeded { needed: used, available });
+    let needed: u64 = costs.iter().skip(anchor).sum();
+    if needed > available {
+        return Err(WindowError::BudgetExceeded { needed, available });
     }
-    let mut from = anchor;
-    for (at, unit) in units.iter().enumerate().take(anchor).rev() {
-        let more = cost(unit, at);
-        if used + more > available {
-            break;
-        }
-        used += more;
-        from = at;
-    }
+    let begins_at = |ordinal: Ordinal| {
+        let place = |unit: &Unit| entries.get(unit.first).is_some_and(|entry| entry.ordinal == ordinal);
+        units.iter().position(place).filter(|at| *at <= anchor)
+    };
+    let earliest = kept.and_then(begins_at).unwrap_or(0);
+    let all: u64 = costs.iter().skip(earliest).sum();
+    let (from, estimated) = if all <= available {
+        (earliest, all)
+    } else {
+        newest_within(&costs, earliest, anchor, (available / 4 * 3).max(needed))
+    };
     let first = units.get(from).map_or(entries.len(), |unit| unit.first);
     let is_shown = |entry: &&Entry| !entry.message.is_hidden();
     let messages: Vec<_> =
         entries.iter().skip(first).filter(is_shown).map(|e| Arc::clone(&e.message)).collect();
     let left_out = entries.iter().take(first).filter(is_shown).count();
-    Ok(Projection { messages, estimated: used, omitted: older + u64::try_from(left_out).unwrap_or(0) })
+    Ok(Projection {
+        messages,
+        begins: entries.get(first).filter(|_| first > 0).map(|entry| entry.ordinal),
+        estimated,
+        omitted: older + u64::try_from(left_out).unwrap_or(0),
+    })
+}
+
+/// The units before `anchor`, newest first, that fit `target` with everything from `anchor` on: where they begin and
+/// what all costs.
+fn newest_within(costs: &[u64], earliest: usize, anchor: usize, target: u64) -> (usize, u64) {
+    let mut used: u64 = costs.iter().skip(anchor).sum();
+    let mut from = anchor;
+    let before = costs.iter().enumerate().take(anchor).skip(earliest).rev();
+    for (at, cost) in before {
+        if used + cost > target {
+            break;
+        }
+        used += cost;
+        from = at;
+    }
+    (from, used)
 }
 
 /// How much larger the provider found the units before its reply than they were estimated.

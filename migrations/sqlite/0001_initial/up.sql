@@ -75,13 +75,13 @@ CREATE TABLE messages (
     bytes INTEGER NOT NULL,
     PRIMARY KEY (branch_id, ordinal),
     UNIQUE (branch_id, id)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 
 -- Parts by the SHA-256 of their JSON; equal parts are stored once.
 CREATE TABLE content_chunks (
     id BLOB NOT NULL PRIMARY KEY,
     part_json TEXT NOT NULL
-) STRICT;
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE message_chunks (
     branch_id TEXT NOT NULL,
@@ -133,7 +133,7 @@ CREATE TABLE turns (
     waiting_for TEXT,
     partial_usage INTEGER NOT NULL CHECK (partial_usage IN (0, 1)),
     totals_json TEXT NOT NULL
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX turns_to_go_on ON turns (started_at) WHERE state <> 'parked';
 
 CREATE TABLE branch_queue (

@@ -274,6 +274,18 @@ impl Shared {
     }
 }
 
+/// Pulls one batch once there is one and the socket has room. One stream of a connection at a time holds a batch,
+/// the others hold a cursor; the turn is kept until the batch is queued.
+async fn pull<'a>(
+    outgoing: &'a Outgoing,
+    batches: &mut dyn super::dispatch::Batches,
+) -> Result<(tokio::sync::MutexGuard<'a, ()>, Result<Option<Vec<Arc<str>>>, RpcError>), Gone> {
+    batches.ready().await;
+    let turn = outgoing.pull_turn().await;
+    outgoing.stream_room().await?;
+    Ok((turn, batches.take().await))
+}
+
 /// Pulls batches as the socket takes them; returns the end to be told.
 async fn follow(
     outgoing: &Outgoing,
@@ -281,16 +293,22 @@ async fn follow(
     batches: &mut dyn super::dispatch::Batches,
 ) -> Result<String, Gone> {
     loop {
-        outgoing.stream_room().await?;
-        let next = AssertUnwindSafe(batches.next()).catch_unwind().await.unwrap_or_else(|_panic| {
-            tracing::error!("stream.panicked");
-            Err(RpcError::InternalError { message: "the stream failed inside the server".into() })
-        });
+        let (turn, next) = match AssertUnwindSafe(pull(outgoing, batches)).catch_unwind().await {
+            Ok(Ok((turn, next))) => (Some(turn), next),
+            Ok(Err(gone)) => return Err(gone),
+            Err(_panic) => {
+                tracing::error!("stream.panicked");
+                let message = "the stream failed inside the server".to_owned();
+                (None, Err(RpcError::InternalError { message }))
+            }
+        };
         match next {
+            Ok(Some(batch)) if batch.is_empty() => {}
             Ok(Some(batch)) => outgoing.send(reply::items(id, &batch)).await?,
             Ok(None) => return Ok(reply::end(id, StreamEndReason::Deleted, None)),
             Err(error) => return Ok(reply::end(id, StreamEndReason::Failed, Some(&error))),
         }
+        drop(turn);
     }
 }
 

@@ -34,8 +34,11 @@ impl From<RpcError> for Failure {
 
 /// Ready JSON texts of a stream, a bounded batch at a time.
 pub(crate) trait Batches {
-    /// The next batch, never empty; `None` when what is followed is gone. Waits for as long as nothing happens.
-    fn next(&mut self) -> LocalBoxFuture<'_, Result<Option<Vec<Arc<str>>>, RpcError>>;
+    /// Waits until there may be something to take. Holds nothing meanwhile.
+    fn ready(&mut self) -> LocalBoxFuture<'_, ()>;
+
+    /// Takes the next batch, empty when there is nothing after all; `None` when what is followed is gone.
+    fn take(&mut self) -> LocalBoxFuture<'_, Result<Option<Vec<Arc<str>>>, RpcError>>;
 }
 
 /// Answers calls.

@@ -50,6 +50,8 @@ struct Shared {
     queue: RefCell<Queue>,
     room: Notify,
     closing: Notify,
+    /// Whose turn it is to pull a batch.
+    pulling: tokio::sync::Mutex<()>,
 }
 
 /// The writers' end.
@@ -72,6 +74,11 @@ impl Outgoing {
         })
         .await?;
         self.push(frame)
+    }
+
+    /// Waits for the one turn to pull a batch and queue it.
+    pub(crate) async fn pull_turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.0.pulling.lock().await
     }
 
     /// Waits until a stream may pull its next batch.

@@ -20,7 +20,7 @@ const SUBSCRIBERS: usize = 20;
 pub(crate) async fn throughput(options: &Options) -> Result<Value> {
     let model = Model::of(options)?;
     let gent = world::start(world::setup(options, &model)?).await?;
-    let file = world::files(&gent, TOOL_ROUNDS)?;
+    let file = world::files(&gent, TOOL_ROUNDS, 2000)?;
     let client = gent.client().await?;
     let mut rates = Vec::new();
     for run in 0..options.runs {

@@ -22,14 +22,16 @@ fn range(gaps: &[f64], from: usize, to: usize) -> Figures {
 pub(crate) async fn overhead(options: &Options, earlier: usize) -> Result<Value> {
     let model = Model::of(options)?;
     let gent = world::start(world::setup(options, &model)?).await?;
-    let file = world::files(&gent, ROUNDS)?;
+    let file = world::files(&gent, ROUNDS, 2000)?;
+    // Small ones before, so that the whole session fits the window and every round repeats the one before.
+    let small = world::files(&gent, earlier / 2, 200)?;
     gent.session().await?.ask(&format!("TOOLS:5 {file} ID:warm")).await?;
     let (mut all, mut early, mut late) = (Vec::new(), Vec::new(), Vec::new());
     let (mut lost_bytes, mut is_stable) = (0, true);
     for run in 0..options.runs {
         let session: OpenSession = gent.session().await?;
         if earlier > 0 {
-            session.ask(&format!("TOOLS:{} {file} ID:before{run}", earlier / 2)).await?;
+            session.ask(&format!("TOOLS:{} {small} ID:before{run}", earlier / 2)).await?;
         }
         let turn = session.ask(&format!("TOOLS:{ROUNDS} {file} ID:run{run}")).await?;
         ensure!(turn.trace().ends_with("(Answered) MR(a101) TC"), "the turn did not end answered");

@@ -30,7 +30,7 @@ async fn fill(setup: &Setup, events: i64) -> Result<i64> {
         return Ok(0);
     }
     let gent = world::start(setup.clone()).await?;
-    let file = world::files(&gent, 100)?;
+    let file = world::files(&gent, 100, 2000)?;
     let mut total = 0;
     while total < events {
         let sessions = try_join_all((0..4).map(|_| gent.session())).await?;

@@ -43,11 +43,11 @@ pub(crate) async fn start(setup: Setup) -> Result<Gent> {
     Ok(gent)
 }
 
-/// Writes `count` files `f1.txt` … of 2,000 bytes into the working directory and returns the `FILE:` option.
-pub(crate) fn files(gent: &Gent, count: usize) -> Result<String> {
+/// Writes `count` files of about `bytes` bytes into the working directory and returns their `FILE:` option.
+pub(crate) fn files(gent: &Gent, count: usize, bytes: usize) -> Result<String> {
     for number in 1..=count {
         let line = format!("line of file {number}\n");
-        gent.place().write(&format!("f{number}.txt"), &line.repeat(2000 / line.len()))?;
+        gent.place().write(&format!("f{bytes}x{number}.txt"), &line.repeat(bytes / line.len()))?;
     }
-    Ok(format!("FILE:{}/f%.txt", gent.place().work().display()))
+    Ok(format!("FILE:{}/f{bytes}x%.txt", gent.place().work().display()))
 }

@@ -87,28 +87,42 @@ fn the_newest_messages_that_fit_are_sent_and_the_rest_is_counted() {
         text(3, Role::User, 400),
         text(4, Role::Assistant, 400),
     ];
-    let projection = project(&entries, 7, 350, None).unwrap();
-    assert_eq!(ids(&projection), ["m2", "m3", "m4"]);
-    assert_eq!((projection.estimated, projection.omitted), (300, 8));
+    let projection = project(&entries, 7, 350, None, None).unwrap();
+    assert_eq!(ids(&projection), ["m3", "m4"], "a window that is cut is cut to three quarters");
+    assert_eq!((projection.estimated, projection.omitted), (200, 9));
+    assert_eq!(ids(&project(&entries, 0, 400, None, None).unwrap()).len(), 4);
+}
+
+#[test]
+fn a_cut_window_keeps_its_beginning_for_as_long_as_it_fits() {
+    let mut entries: Vec<Entry> = (1..=5).map(|n| text(n, Role::User, 400)).collect();
+    let first = project(&entries, 0, 400, None, None).unwrap();
+    assert_eq!((ids(&first)[0].as_str(), first.begins), ("m3", Some(Ordinal(3))));
+    entries.push(text(6, Role::User, 400));
+    let second = project(&entries, 0, 400, None, first.begins).unwrap();
+    assert_eq!(ids(&second), ["m3", "m4", "m5", "m6"], "the bytes of the request before, and one more");
+    entries.push(text(7, Role::User, 400));
+    let third = project(&entries, 0, 400, None, second.begins).unwrap();
+    assert_eq!(ids(&third), ["m5", "m6", "m7"]);
 }
 
 #[test]
 fn calls_and_their_results_are_left_out_together() {
     let entries = [text(1, Role::User, 4), call(2, "c"), result(3, "c", "read"), text(4, Role::User, 4)];
-    let projection = project(&entries, 0, 3, None).unwrap();
+    let projection = project(&entries, 0, 3, None, None).unwrap();
     assert_eq!(ids(&projection), ["m4"]);
-    assert_eq!(ids(&project(&entries, 0, 100, None).unwrap()), ["m1", "m2", "m3", "m4"]);
+    assert_eq!(ids(&project(&entries, 0, 100, None, None).unwrap()), ["m1", "m2", "m3", "m4"]);
 }
 
 #[test]
 fn a_single_message_larger_than_the_budget_is_named_and_left_out_of_the_next_turn_h5() {
     let large = [text(1, Role::User, 4_000)];
     assert_eq!(
-        project(&large, 0, 999, None).unwrap_err(),
+        project(&large, 0, 999, None, None).unwrap_err(),
         WindowError::BudgetExceeded { needed: 1_000, available: 999 }
     );
     let next = [text(1, Role::User, 4_000), text(2, Role::User, 4)];
-    let projection = project(&next, 0, 999, None).unwrap();
+    let projection = project(&next, 0, 999, None, None).unwrap();
     assert_eq!((ids(&projection), projection.omitted), (vec!["m2".to_owned()], 1));
 }
 
@@ -117,11 +131,11 @@ fn the_providers_count_raises_the_estimate_and_never_lowers_it() {
     let entries = [text(1, Role::User, 400), text(2, Role::Assistant, 4), text(3, Role::User, 4)];
     let reply = MessageId::parse("m2").unwrap();
     let high = Measure { reply: reply.clone(), tokens: 300 };
-    assert_eq!(project(&entries, 0, 1_000, Some(&high)).unwrap().estimated, 302);
+    assert_eq!(project(&entries, 0, 1_000, Some(&high), None).unwrap().estimated, 302);
     let low = Measure { reply, tokens: 10 };
-    assert_eq!(project(&entries, 0, 1_000, Some(&low)).unwrap().estimated, 102);
+    assert_eq!(project(&entries, 0, 1_000, Some(&low), None).unwrap().estimated, 102);
     let gone = Measure { reply: MessageId::parse("m9").unwrap(), tokens: 900 };
-    assert_eq!(project(&entries, 0, 1_000, Some(&gone)).unwrap().estimated, 102);
+    assert_eq!(project(&entries, 0, 1_000, Some(&gone), None).unwrap().estimated, 102);
 }
 
 #[test]
@@ -141,7 +155,7 @@ fn a_conversation_that_no_provider_would_take_is_refused_by_name() {
         ),
     ];
     for (entries, expected) in cases {
-        assert_eq!(project(&entries, 0, 1_000, None).unwrap_err().to_string(), expected);
+        assert_eq!(project(&entries, 0, 1_000, None, None).unwrap_err().to_string(), expected);
     }
 }
 
@@ -149,5 +163,5 @@ fn a_conversation_that_no_provider_would_take_is_refused_by_name() {
 fn a_call_id_that_a_provider_uses_again_pairs_step_by_step_e18() {
     let entries =
         [text(1, Role::User, 4), call(2, "c"), result(3, "c", "read"), call(4, "c"), result(5, "c", "read")];
-    assert_eq!(project(&entries, 0, 1_000, None).unwrap().messages.len(), 5);
+    assert_eq!(project(&entries, 0, 1_000, None, None).unwrap().messages.len(), 5);
 }

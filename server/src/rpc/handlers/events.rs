@@ -21,9 +21,13 @@ pub(crate) async fn open(engine: &Engine, called: Called) -> Result<Box<dyn Batc
 struct Events(EventStream);
 
 impl Batches for Events {
-    fn next(&mut self) -> LocalBoxFuture<'_, Result<Option<Vec<Arc<str>>>, RpcError>> {
+    fn ready(&mut self) -> LocalBoxFuture<'_, ()> {
+        self.0.ready().boxed_local()
+    }
+
+    fn take(&mut self) -> LocalBoxFuture<'_, Result<Option<Vec<Arc<str>>>, RpcError>> {
         async move {
-            let batch = ask(self.0.next_batch().await)?;
+            let batch = ask(self.0.take().await)?;
             Ok(batch.map(|batch| batch.into_iter().map(|published| published.json).collect()))
         }
         .boxed_local()

@@ -14,6 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, timeout};
 
+use crate::allocator;
 use crate::entry::make_private_dir;
 use crate::{EntryError, Environment, Paths};
 
@@ -200,6 +201,7 @@ pub(crate) fn spawn(
         .current_dir(paths.data_dir())
         .env_clear()
         .envs(server_variables(environment))
+        .envs(allocator::SETTINGS)
         .envs(paths.database_url().map(|url| ("GENT_DATABASE_URL", url)))
         .stdin(stdin)
         .stdout(Stdio::piped())

@@ -1,6 +1,7 @@
 //! Owns the gent server as a library: serving, starting one in the background, stopping it, looking at its health.
 //! Never parses a command line: `main.rs` and `cli` do. Tested in each file and in `server/tests`.
 
+mod allocator;
 mod background;
 mod config;
 mod doctor;
@@ -19,6 +20,7 @@ mod socket_tests;
 mod stop;
 mod wiring;
 
+pub use allocator::restart_with_settings;
 pub use background::{StartError, ensure_server};
 pub use config::Config;
 pub use doctor::{DoctorLine, doctor};

@@ -9,10 +9,6 @@ use std::process::ExitCode;
 
 use gent_server::Environment;
 
-/// Gives memory back after a burst, which the system's allocator keeps: an idle server stays small.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     // The helper of a process starts once for each command of an agent: nothing may come before it.
@@ -23,7 +19,19 @@ fn main() -> ExitCode {
         return ExitCode::from(u8::try_from(code).unwrap_or(1));
     }
     match Environment::of_process() {
-        Ok(environment) => cli::main(arguments, &environment),
+        Ok(environment) => {
+            let is_option = |argument: &&OsString| argument.as_encoded_bytes().starts_with(b"-");
+            if arguments
+                .iter()
+                .skip(1)
+                .find(|argument| !is_option(argument))
+                .is_some_and(|word| word == "serve")
+            {
+                let variable = |name: &str| environment.var_os(name).map(Into::into);
+                gent_server::restart_with_settings(environment.exe(), &arguments, variable);
+            }
+            cli::main(arguments, &environment)
+        }
         Err(error) => cli::fail(&cli::Failure::of(&error), false),
     }
 }

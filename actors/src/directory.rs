@@ -230,6 +230,10 @@ impl BranchDirectory {
                 entry.slot = Slot::Gone;
             } else {
                 self.entries.remove(key);
+                // A map keeps the room of its largest day.
+                if self.entries.len() < self.entries.capacity() / 4 {
+                    self.entries.shrink_to_fit();
+                }
             }
             let why = if self.is_stopping { OpenFailure::Stopping } else { OpenFailure::Terminated };
             for waits in waiting {

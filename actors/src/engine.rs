@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use actix::{Actor, Addr, Arbiter};
 use gent_extension_api::{Extension, HostFacts};
-use gent_protocol::StoreIncarnation;
+use gent_protocol::{Secret, StoreIncarnation};
 use gent_storage::Store;
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
@@ -29,6 +29,7 @@ use crate::error::EngineError;
 use crate::hub::Hub;
 use crate::process::ProcessHost;
 use crate::profile::ProfileDirectory;
+use crate::redact::SecretSet;
 use crate::services::{FileLocks, ProcessPlace, Services, Settings, StandingApproval};
 use crate::store::StoreHandle;
 use letters::DeadLetters;
@@ -53,6 +54,8 @@ pub struct EngineConfig {
     pub settings: Arc<dyn Settings>,
     /// Calls that are allowed without anybody being asked.
     pub standing_approval: Arc<dyn StandingApproval>,
+    /// What must never appear in a tool's result beside the keys that clients offer, such as the server's own token.
+    pub secrets: Vec<Secret>,
     /// Branch arbiters: a thread each.
     pub arbiters: usize,
     /// Threads for model streams and tools.
@@ -104,7 +107,7 @@ impl Engine {
             io: io.handle().clone(),
             profiles: ProfileDirectory::new(extensions, facts),
             credentials: Credentials::default(),
-            secrets: Arc::default(),
+            secrets: Arc::new(SecretSet::of(config.secrets.iter().map(|secret| secret.expose().to_owned()))),
             settings: config.settings,
             standing_approval: config.standing_approval,
             file_locks: Arc::new(FileLocks::default()),

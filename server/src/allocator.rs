@@ -10,7 +10,7 @@ use std::process::Command;
 /// Two arenas for a dozen threads: memory that one thread freed serves another. Fixed thresholds: by itself the
 /// allocator raises them after the first large block, and keeps tens of megabytes from then on.
 pub(crate) const SETTINGS: [(&str, &str); 3] =
-    [("MALLOC_ARENA_MAX", "2"), ("MALLOC_TRIM_THRESHOLD_", "131072"), ("MALLOC_MMAP_THRESHOLD_", "131072")];
+    [("MALLOC_ARENA_MAX", "1"), ("MALLOC_TRIM_THRESHOLD_", "131072"), ("MALLOC_MMAP_THRESHOLD_", "131072")];
 
 /// True where the allocator reads these settings and nobody has made them.
 fn is_due(variable: impl Fn(&str) -> Option<OsString>) -> bool {

@@ -189,8 +189,8 @@ async fn run(
         port: options.port,
         source,
     })?;
-    let engine = wiring::start_engine(paths, environment, config, env, store)?;
     let token = write_token(paths.data_dir())?;
+    let engine = wiring::start_engine(paths, environment, config, env, store, &token)?;
     let lifecycle = Arc::new(Lifecycle::new());
     let connections = Arc::new(Connections::new());
     let data_dir = paths.data_dir().display().to_string();

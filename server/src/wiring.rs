@@ -8,7 +8,7 @@ use std::time::Duration;
 use gent_actors::{Engine, EngineConfig, Env, Hub, ProcessPlace, Settings, StandingApproval};
 use gent_extension_api::{ApprovalRequest, Extension};
 use gent_extensions::{Agents, ExecTools, FsTools, ProviderSettings, is_demo_command, provider_extensions};
-use gent_protocol::{ModelId, StoreIncarnation};
+use gent_protocol::{ModelId, Secret, StoreIncarnation};
 use gent_storage::{Location, Mode, Store, StoreConfig, Synchronous};
 
 use crate::serve::ServeError;
@@ -119,14 +119,17 @@ fn arm_failpoints(_environment: &Environment) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Starts the engine on the running system.
+/// Starts the engine on the running system. Nothing of what it is told may show in a tool's result: neither the
+/// server's token nor the address of a database server.
 pub(crate) fn start_engine(
     paths: &Paths,
     environment: &Environment,
     config: &Config,
     env: &Env,
     opened: &Opened,
+    token: &str,
 ) -> Result<Engine, ServeError> {
+    let secrets = [Some(token), paths.database_url().filter(|url| is_postgres(url))];
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let engine_config = EngineConfig {
         node_start: env.new_id(),
@@ -141,6 +144,7 @@ pub(crate) fn start_engine(
         shell: environment.var("SHELL").map(str::to_owned),
         settings: Arc::new(UserSettings { path: paths.config() }),
         standing_approval: Arc::new(DemoCommands),
+        secrets: secrets.into_iter().flatten().map(Secret::new).collect(),
         arbiters: cores.min(ARBITERS),
         io_threads: cores.clamp(2, IO_THREADS),
     };

@@ -133,9 +133,10 @@ impl Connector {
             0 => {}
             pages => connection.batch_execute(&format!("PRAGMA max_page_count = {pages};"))?,
         }
-        if purpose == Purpose::Read {
-            // Several readers at 2 MiB each would be most of an idle server's memory.
-            connection.batch_execute("PRAGMA cache_size = -512; PRAGMA query_only = ON;")?;
+        // Two MiB for each connection would be most of an idle server's memory.
+        match purpose {
+            Purpose::Read => connection.batch_execute("PRAGMA cache_size = -512; PRAGMA query_only = ON;")?,
+            Purpose::Write => connection.batch_execute("PRAGMA cache_size = -1024;")?,
         }
         Ok(())
     }
@@ -239,6 +240,19 @@ pub(crate) fn keep(connection: &mut AnyConnection) -> QueryResult<()> {
 /// Ends the innermost level, undoing it.
 pub(crate) fn undo(connection: &mut AnyConnection) -> QueryResult<()> {
     each!(connection, c => AnsiTransactionManager::rollback_transaction(c))
+}
+
+/// Gives back what a connection keeps only for speed.
+pub(crate) fn shrink(connection: &mut AnyConnection) {
+    match connection {
+        AnyConnection::Sqlite(sqlite) => {
+            if let Err(error) = sqlite.batch_execute("PRAGMA shrink_memory;") {
+                tracing::debug!(%error, "store.shrink_failed");
+            }
+        }
+        #[cfg(feature = "postgres")]
+        AnyConnection::Postgres(_) => {}
+    }
 }
 
 #[cfg(test)]

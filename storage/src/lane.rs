@@ -1,5 +1,5 @@
 //! Owns the queues in front of the writer and of the readers: bounded, and asleep when empty.
-//! Never polls: a thread that waits is woken by what arrives.
+//! Never polls: a thread that waits is woken by what arrives, and once after a while without anything, to rest.
 //! Tested in `storage/tests/it/groups.rs`.
 
 use std::collections::VecDeque;
@@ -11,6 +11,9 @@ use crate::StoreError;
 
 /// Writes, and reads, that may wait. Beyond it a caller is told at once: waiting longer would help nobody.
 pub(crate) const WAITING: usize = 4096;
+
+/// Without work for so long, a thread gives back what it keeps only for speed.
+const REST: Duration = Duration::from_secs(2);
 
 /// What can be told of the writer.
 #[derive(Debug, Default)]
@@ -71,8 +74,10 @@ impl<T> Lane<T> {
         Ok(())
     }
 
-    /// Waits for work and takes at most `most` items; none when the lane is closed and empty.
-    pub(crate) fn take(&self, most: usize) -> Option<VecDeque<T>> {
+    /// Waits for work and takes at most `most` items; none when the lane is closed and empty. Calls `at_rest` when
+    /// nothing has come for a while, once.
+    pub(crate) fn take(&self, most: usize, at_rest: impl FnOnce()) -> Option<VecDeque<T>> {
+        let mut at_rest = Some(at_rest);
         let mut ranks = self.lock();
         ranks.taken = 0;
         loop {
@@ -89,7 +94,19 @@ impl<T> Lane<T> {
             if ranks.closed {
                 return None;
             }
-            ranks = self.arrived.wait(ranks).unwrap_or_else(PoisonError::into_inner);
+            if at_rest.is_none() {
+                ranks = self.arrived.wait(ranks).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let waited = self.arrived.wait_timeout(ranks, REST).unwrap_or_else(PoisonError::into_inner);
+            ranks = waited.0;
+            if waited.1.timed_out() && ranks.first.is_empty() && ranks.second.is_empty() {
+                drop(ranks);
+                if let Some(rest) = at_rest.take() {
+                    rest();
+                }
+                ranks = self.lock();
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::connection::{AnyConnection, Connector, Purpose, begin_read, undo};
+use crate::connection::{AnyConnection, Connector, Purpose, begin_read, shrink, undo};
 use crate::{ReadTxn, StoreError};
 
 /// A read on its way: its closure, and its caller.
@@ -77,6 +77,13 @@ impl Reading {
             self.connection = None;
         }
         answer
+    }
+
+    /// Gives back the pages it keeps for speed.
+    pub(crate) fn rest(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            shrink(connection);
+        }
     }
 
     /// Begins the snapshot, on a new connection where the old one is lost.

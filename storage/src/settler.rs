@@ -92,9 +92,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("data.db");
         let connector = Arc::new(Connector::new(Location::Sqlite(path.clone()), Synchronous::Normal));
-        let AnyConnection::Sqlite(mut writer) = connector.connect(Purpose::Write).unwrap() else {
-            panic!("an SQLite database");
-        };
+        let mut writer = connector.connect(Purpose::Write).unwrap();
         writer.batch_execute("CREATE TABLE t (x); INSERT INTO t VALUES (zeroblob(100000));").unwrap();
         let before = std::fs::metadata(&path).unwrap().len();
         let (mut bell, settler) = start(&connector).unwrap().unwrap();

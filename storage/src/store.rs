@@ -315,7 +315,7 @@ fn join<T>(thread: JoinHandle<T>) -> Option<T> {
 }
 
 fn run_writer(mut writer: Writer, lane: &Lane<Box<dyn Write>>, mut bell: Option<Bell>) -> Writer {
-    while let Some(mut waiting) = lane.take(GROUP_WRITES) {
+    while let Some(mut waiting) = lane.take(GROUP_WRITES, || writer.rest()) {
         while !waiting.is_empty() {
             writer.run_group(&mut waiting).into_iter().for_each(Answer::give);
             if let Some(bell) = &mut bell {
@@ -327,7 +327,7 @@ fn run_writer(mut writer: Writer, lane: &Lane<Box<dyn Write>>, mut bell: Option<
 }
 
 fn run_reader(mut reading: Reading, lane: &Lane<Box<dyn Read>>) {
-    while let Some(waiting) = lane.take(1) {
+    while let Some(waiting) = lane.take(1, || reading.rest()) {
         for read in waiting {
             reading.run(read).give();
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 
-use crate::connection::{AnyConnection, Connector, Purpose, begin_write, keep, savepoint, undo};
+use crate::connection::{AnyConnection, Connector, Purpose, begin_write, keep, savepoint, shrink, undo};
 use crate::failpoint;
 use crate::lane::Gauges;
 use crate::schema::store_meta;
@@ -295,6 +295,13 @@ impl Writer {
         );
         if let Err(error) = settled {
             tracing::warn!(%error, "store.log_not_settled");
+        }
+    }
+
+    /// Gives back the pages it keeps for speed: an idle server is small.
+    pub(crate) fn rest(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            shrink(connection);
         }
     }
 

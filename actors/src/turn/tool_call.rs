@@ -62,7 +62,13 @@ async fn call_tool(turn: &Turn, assistant: &MessageId, call: &ToolCall) -> Calle
         assistant_message_id: assistant.clone(),
     };
     let (tool, input) = (Arc::clone(&found.tool), call.params.clone());
-    let mut running = turn.job.scope.spawn(async move { tool.run(context, input).await });
+    // However the call ends, also when its future is dropped with the scope: work it has on another thread is told.
+    let told = stop.drop_guard();
+    let mut running = turn.job.scope.spawn(async move {
+        let result = tool.run(context, input).await;
+        drop(told);
+        result
+    });
     let abort = running.abort_handle();
     let ended = tokio::select! {
         ended = &mut running => Some(ended),

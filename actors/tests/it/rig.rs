@@ -101,8 +101,17 @@ struct Echoed {
     said: String,
 }
 
-/// One agent, two tools, one driver.
-struct TestSet(Script);
+/// One agent, three tools, one driver.
+struct TestSet(Script, Arc<Held>);
+
+/// A call that holds until it is stopped.
+#[derive(Default)]
+pub(crate) struct Held {
+    /// It runs.
+    pub(crate) began: tokio::sync::Notify,
+    /// Work of it that goes on elsewhere was told to stop.
+    pub(crate) told: tokio::sync::Notify,
+}
 
 impl Extension for TestSet {
     fn id(&self) -> ExtensionId {
@@ -129,6 +138,19 @@ impl Extension for TestSet {
             }
             Err::<Echoed, _>(ToolError::TellModel("no".into()))
         })));
+        let held = self.1.clone();
+        let hold = move |context: gent_extension_api::ToolContext, _: Echo| {
+            let (held, stop) = (held.clone(), context.cancelled().clone());
+            async move {
+                held.began.notify_one();
+                tokio::spawn(async move {
+                    stop.cancelled().await;
+                    held.told.notify_one();
+                });
+                std::future::pending::<Result<Echoed, ToolError>>().await
+            }
+        };
+        host.register(Contribution::Tool(tool_fn(declare("hold"), None, hold)));
         host.register(Contribution::ModelDriver(Arc::new(Scripted {
             script: self.0.clone(),
             facts: Model {
@@ -164,6 +186,7 @@ impl StandingApproval for NoApproval {
 pub(crate) struct Rig {
     pub(crate) engine: Engine,
     pub(crate) script: Script,
+    pub(crate) held: Arc<Held>,
     pub(crate) workspace: WorkspaceId,
     pub(crate) session: CreatedSession,
     _place: tempfile::TempDir,
@@ -184,6 +207,7 @@ impl Rig {
             now: gent_protocol::Millis(1),
         };
         let store = Store::open(config, Arc::new(hub.clone())).unwrap();
+        let held = Arc::new(Held::default());
         let script = Script(Arc::new(Mutex::new(script.into())));
         let config = EngineConfig {
             node_start: "test".into(),
@@ -198,15 +222,16 @@ impl Rig {
             shell: None,
             settings: Arc::new(NoSettings),
             standing_approval: Arc::new(NoApproval),
+            secrets: Vec::new(),
             arbiters: 1,
             io_threads: 1,
         };
-        let extensions: Vec<Arc<dyn Extension>> = vec![Arc::new(TestSet(script.clone()))];
+        let extensions: Vec<Arc<dyn Extension>> = vec![Arc::new(TestSet(script.clone(), held.clone()))];
         let engine = Engine::start(config, store, hub, extensions, Env::real()).unwrap();
         let workspace = WorkspaceId::parse("0".repeat(64)).unwrap();
         let create = CreateSession { cwd: Some("/".into()), ..CreateSession::default() };
         let session = engine.session_create(&workspace, create).await.unwrap();
-        Self { engine, script, workspace, session, _place: place }
+        Self { engine, script, held, workspace, session, _place: place }
     }
 
     /// Sends a message and waits for its turn.

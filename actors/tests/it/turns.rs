@@ -115,3 +115,16 @@ async fn two_sends_at_once_run_one_after_the_other_c1() {
     assert_eq!(trace.matches("TC()").count(), 2);
     assert!(trace.find("TC()").unwrap() < trace.rfind("MR(s)").unwrap(), "{trace}");
 }
+
+#[actix::test]
+async fn deleting_a_session_tells_the_work_of_its_calls_to_stop_i7() {
+    let rig = Rig::new(vec![calls(&[("c1", "hold", "a")])]).await;
+    let delete = async {
+        rig.held.began.notified().await;
+        let session_id = rig.session.session_id.clone();
+        rig.engine.session_delete(&rig.workspace, gent_protocol::DeleteSession { session_id }).await.unwrap();
+        rig.held.told.notified().await;
+    };
+    let (sent, ()) = futures_util::join!(rig.send("r", "hi"), delete);
+    assert!(sent.is_err());
+}

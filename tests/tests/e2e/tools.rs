@@ -109,6 +109,17 @@ async fn without_leave_a_command_does_not_run_and_the_model_is_told_why() -> Res
 }
 
 #[tokio::test]
+async fn the_servers_own_token_never_reaches_the_model() -> Result<()> {
+    let (model, gent, session) = open(Script::new()).await?;
+    let token_file = gent_client::token_path(&gent.place().data());
+    model.script(Script::new().tool("read", json!({ "path": token_file })).text("nothing to see"));
+    session.ask("read it").await?;
+    let shown = &model.request(2).await?.tool_results()[0];
+    assert!(shown.contains("[REDACTED]") && !shown.contains(gent.token()?.expose()), "{shown}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn calls_of_an_answer_that_was_cut_for_length_do_not_run() -> Result<()> {
     let script = Script::new().tool("bash", json!({ "command": "echo ran > ran" })).length_cut().text("cut");
     let (_model, gent, session) = open(script).await?;

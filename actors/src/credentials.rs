@@ -26,7 +26,8 @@ impl Credentials {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what a client offers. A provider whose variables it does not have keeps what was offered before.
+    /// Takes what a client offers. A provider whose variables it does not have keeps what was offered before. What
+    /// cannot be used is ignored, and so is a key whose address cannot be: it must not go to another one.
     pub(crate) fn offer(
         &self,
         workspace: &WorkspaceId,
@@ -43,6 +44,11 @@ impl Credentials {
         for (provider, spec) in specs {
             let key = variable(spec.key_variable);
             let endpoint = variable(spec.endpoint_variable);
+            let is_usable = |value: &Secret| !value.expose().trim().contains(char::is_control);
+            if endpoint.as_ref().is_some_and(|url| !is_usable(url) || !is_http(url.expose().trim())) {
+                continue;
+            }
+            let key = key.filter(is_usable);
             accepted.extend(key.as_ref().and(spec.key_variable).map(str::to_owned));
             accepted.extend(endpoint.as_ref().and(spec.endpoint_variable).map(str::to_owned));
             if key.is_none() && endpoint.is_none() {
@@ -103,6 +109,16 @@ impl Credentials {
     }
 }
 
+/// Whether a text is an `http` or `https` address with a host.
+fn is_http(url: &str) -> bool {
+    let Some((scheme, rest)) = url.split_once("://") else { return false };
+    let is_scheme = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    is_scheme
+        && !rest.starts_with(['/', '?', '#', ':'])
+        && !rest.is_empty()
+        && !rest.contains(char::is_whitespace)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,5 +151,24 @@ mod tests {
         credentials.offer(&here, &specs, offer(&[("X_API_KEY", "other")]));
         assert_eq!(credentials.newest(&here, &provider).endpoint, None);
         assert_eq!(credentials.key_for(&here, &provider, Some("http://a/v1")), Some(Secret::new("secret")));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_ignored_and_a_key_goes_to_no_other_address_than_its_own() {
+        let credentials = Credentials::default();
+        let provider = ProviderId::parse("x").unwrap();
+        let here = WorkspaceId::parse("0".repeat(64)).unwrap();
+        let specs = [(provider.clone(), SPEC)];
+        for url in ["ftp://a/v1", "a:80", "http://", "https:///v1", "http://a b", "http://a/\u{7}v1"] {
+            let taken = credentials.offer(&here, &specs, offer(&[("X_API_KEY", "k"), ("X_BASE_URL", url)]));
+            assert_eq!((taken.accepted.len(), taken.ignored.len()), (0, 2), "{url}");
+        }
+        let taken = credentials.offer(&here, &specs, offer(&[("X_API_KEY", "a\r\nb")]));
+        assert_eq!(taken.ignored, ["X_API_KEY"]);
+        assert!(!credentials.has_offer(&here));
+        let taken =
+            credentials.offer(&here, &specs, offer(&[("X_API_KEY", "a\0b"), ("X_BASE_URL", "HTTPS://a")]));
+        assert_eq!((taken.accepted, taken.ignored), (vec!["X_BASE_URL".into()], vec!["X_API_KEY".into()]));
+        assert_eq!(credentials.newest(&here, &provider).key, None);
     }
 }

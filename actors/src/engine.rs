@@ -27,6 +27,7 @@ use crate::directory::BranchDirectory;
 use crate::env::Env;
 use crate::error::EngineError;
 use crate::hub::Hub;
+use crate::keyed_locks::KeyedLocks;
 use crate::process::ProcessHost;
 use crate::profile::ProfileDirectory;
 use crate::redact::SecretSet;
@@ -111,6 +112,7 @@ impl Engine {
             settings: config.settings,
             standing_approval: config.standing_approval,
             file_locks: Arc::new(FileLocks::default()),
+            lines: KeyedLocks::default(),
             processes: ProcessHost::new(
                 config.process.child_program,
                 config.process.children_lock,

@@ -18,6 +18,7 @@ mod env;
 mod error;
 mod events;
 mod hub;
+mod keyed_locks;
 pub mod limits;
 pub mod process;
 mod profile;

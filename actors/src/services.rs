@@ -1,9 +1,8 @@
 //! Owns what every branch shares: the store, the clock, the profiles, the credentials, the settings.
 //! Never decides anything. Tested through the engine.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -13,9 +12,11 @@ use gent_protocol::ModelId;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
+use crate::branch::BranchKey;
 use crate::credentials::Credentials;
 use crate::env::Env;
 use crate::hub::Hub;
+use crate::keyed_locks::KeyedLocks;
 use crate::process::ProcessHost;
 use crate::profile::ProfileDirectory;
 use crate::redact::SecretSet;
@@ -55,6 +56,8 @@ pub(crate) struct Services {
     pub(crate) settings: Arc<dyn Settings>,
     pub(crate) standing_approval: Arc<dyn StandingApproval>,
     pub(crate) file_locks: Arc<FileLocks>,
+    /// Messages on their way to a branch, in the order in which they came.
+    pub(crate) lines: KeyedLocks<BranchKey>,
     pub(crate) processes: Arc<ProcessHost>,
     pub(crate) branch_idle: Duration,
     /// Fires when the server takes no new turns; running ones are put aside at their next step boundary.
@@ -63,28 +66,15 @@ pub(crate) struct Services {
     pub(crate) node_start: String,
 }
 
-/// Locks by path. A lock that nobody holds or waits for is forgotten.
+/// Locks by path. Two names of one file are one lock.
 #[derive(Default)]
-pub(crate) struct FileLocks(Mutex<HashMap<PathBuf, Weak<tokio::sync::Mutex<()>>>>);
-
-impl FileLocks {
-    fn of(&self, path: &Path) -> Arc<tokio::sync::Mutex<()>> {
-        let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lock) = locks.get(path).and_then(Weak::upgrade) {
-            return lock;
-        }
-        locks.retain(|_, lock| lock.strong_count() > 0);
-        let lock = Arc::new(tokio::sync::Mutex::new(()));
-        locks.insert(path.to_owned(), Arc::downgrade(&lock));
-        lock
-    }
-}
+pub(crate) struct FileLocks(KeyedLocks<PathBuf>);
 
 impl FileLock for FileLocks {
     fn lock<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, FileLockGuard> {
-        // Two names of one file are one lock; a file that does not exist yet has one name.
+        // A file that does not exist yet has one name.
         let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        self.of(&real).lock_owned().boxed()
+        self.0.lock(real).boxed()
     }
 }
 
@@ -93,7 +83,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_file_has_one_lock_and_a_lock_that_nobody_holds_is_forgotten() {
+    async fn two_names_of_one_file_are_one_lock() {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("a");
         std::fs::write(&file, "").unwrap();
@@ -104,7 +94,5 @@ mod tests {
         assert!((&mut waiting).now_or_never().is_none());
         drop(held);
         drop(waiting.await);
-        drop(locks.lock(&place.path().join("b")).await);
-        assert_eq!(locks.0.lock().unwrap().len(), 1);
     }
 }

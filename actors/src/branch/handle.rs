@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use actix::Addr;
 use gent_protocol::{LaneDepth, MessageId};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
 use super::actor::BranchActor;
 use super::latch::LatchSlot;
@@ -64,10 +64,11 @@ impl BranchHandle {
         Self { generation, addr, control: lane(), data: lane(), shared }
     }
 
-    /// Orders something; `make` is given the permit.
+    /// Orders something; `make` is given the permit. `line` is held until the order is in the mailbox.
     pub(crate) async fn ask<O: Order>(
         &self,
         lane: Lane,
+        line: Option<OwnedMutexGuard<()>>,
         make: impl FnOnce(OwnedSemaphorePermit) -> O,
     ) -> Result<(), AskError>
     where
@@ -75,7 +76,9 @@ impl BranchHandle {
         <BranchActor as actix::Actor>::Context: actix::dev::ToEnvelope<BranchActor, O>,
     {
         let permit = self.permit(lane).await?;
-        match self.addr.send(make(permit)).await {
+        let sent = self.addr.send(make(permit));
+        drop(line);
+        match sent.await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(BranchError::Moved)) | Err(_) => Err(AskError::Closed),
             Ok(Err(error)) => Err(AskError::Refused(error)),

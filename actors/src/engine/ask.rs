@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gent_protocol::{BranchId, SessionId, WorkspaceId};
 use gent_storage::{SessionRow, StoreError, branch_get, session_find, session_get};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit};
 
 use super::Engine;
 use crate::branch::{AskError, BranchActor, BranchError, BranchHandle, BranchKey, Lane, Order};
@@ -29,11 +29,13 @@ impl Engine {
         }
     }
 
-    /// Orders a branch to do something. `make` is called again for each re-send.
+    /// Orders a branch to do something. `make` is called again for each re-send. `line` is the order's place among
+    /// those on their way to the branch, held until it is there.
     pub(super) async fn order<O: Order>(
         &self,
         key: &BranchKey,
         lane: Lane,
+        mut line: Option<OwnedMutexGuard<()>>,
         make: impl Fn(OwnedSemaphorePermit) -> O,
     ) -> Result<(), EngineError>
     where
@@ -42,7 +44,7 @@ impl Engine {
     {
         for _ in 0..RESENDS {
             let handle = self.open(key, true).await?;
-            match handle.ask(lane, &make).await {
+            match handle.ask(lane, line.take(), &make).await {
                 Ok(()) => return Ok(()),
                 Err(AskError::Closed) => {}
                 Err(AskError::Busy) => {

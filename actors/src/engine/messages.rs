@@ -6,6 +6,7 @@ use gent_protocol::{
     client_message_id,
 };
 use gent_storage::session_set_env;
+use tokio::sync::OwnedMutexGuard;
 
 use super::Engine;
 use crate::branch::{BranchKey, CancelTurn, Lane, Submit};
@@ -19,6 +20,13 @@ impl Engine {
     /// take the message back.
     pub async fn message_send(&self, workspace: &WorkspaceId, send: SendMessage) -> Result<(), EngineError> {
         check_prompt(&send.content)?;
+        let key = BranchKey {
+            workspace: workspace.clone(),
+            session: send.session_id.clone(),
+            branch: send.branch_id.clone(),
+        };
+        // Before anything else is awaited: messages reach the branch in the order in which they came.
+        let line = self.services().lines.lock(key).await;
         let (key, _) = self.branch_of(workspace, &send.session_id, &send.branch_id).await?;
         let environment = session_environment(&send.env);
         if !environment.is_empty() {
@@ -32,19 +40,25 @@ impl Engine {
             None => self.new_message_id(),
         };
         let message = self.client_message(&key, id, send.content);
-        self.submit(&key, message, send.approval, send.request_id.is_some()).await
+        self.submit(&key, Some(line), message, send.approval, send.request_id.is_some()).await
     }
 
     /// Admits a message; with `waits`, waits for its turn.
     pub(super) async fn submit(
         &self,
         key: &BranchKey,
+        line: Option<OwnedMutexGuard<()>>,
         message: Message,
         approval: Option<gent_protocol::Approval>,
         waits: bool,
     ) -> Result<(), EngineError> {
-        self.order(key, Lane::Data, |permit| Submit { message: message.clone(), approval, waits, permit })
-            .await
+        self.order(key, Lane::Data, line, |permit| Submit {
+            message: message.clone(),
+            approval,
+            waits,
+            permit,
+        })
+        .await
     }
 
     pub(super) fn new_message_id(&self) -> MessageId {
@@ -77,7 +91,7 @@ impl Engine {
             // The latch names its turn: flipping it early cannot hit another one.
             handle.flip_latch(message);
         }
-        self.order(&key, Lane::Control, |permit| CancelTurn {
+        self.order(&key, Lane::Control, None, |permit| CancelTurn {
             request: request_id.clone(),
             message: message_id.clone(),
             permit,

@@ -129,7 +129,7 @@ impl Engine {
         for turn in waiting {
             let key = key_of(&turn);
             // A branch that cannot be reached now tries by itself when it opens.
-            drop(self.order(&key, Lane::Data, |permit| CredentialOffered { permit }).await);
+            drop(self.order(&key, Lane::Data, None, |permit| CredentialOffered { permit }).await);
         }
     }
 

@@ -53,13 +53,7 @@ impl Engine {
     }
 
     fn check_place(&self, create: &CreateSession) -> Result<(), EngineError> {
-        if let Some(cwd) = &create.cwd
-            && !Path::new(cwd).is_absolute()
-        {
-            return Err(EngineError::InvalidState {
-                message: format!("`cwd` must be an absolute path, and {cwd:?} is not"),
-            });
-        }
+        create.cwd.as_deref().map_or(Ok(()), check_cwd)?;
         let Some(agent) = create.admission.as_ref().and_then(|admission| admission.agent.as_ref()) else {
             return Ok(());
         };
@@ -124,7 +118,7 @@ impl Engine {
         };
         let id = request.map_or_else(|| self.new_message_id(), initial_prompt_message_id);
         let message = self.client_message(&key, id, prompt);
-        self.submit(&key, message, None, false).await
+        self.submit(&key, None, message, None, false).await
     }
 
     /// Changes a session's settings; one conditional write.
@@ -203,6 +197,17 @@ impl Engine {
     }
 }
 
+fn check_cwd(cwd: &str) -> Result<(), EngineError> {
+    let message = if !Path::new(cwd).is_absolute() {
+        format!("`cwd` must be an absolute path, and {cwd:?} is not")
+    } else if cwd.contains(char::is_control) {
+        format!("`cwd` must be a path without control characters, and {cwd:?} has one")
+    } else {
+        return Ok(());
+    };
+    Err(EngineError::InvalidState { message })
+}
+
 /// A session's name: the given one, else the first line of its first prompt.
 fn name(given: Option<&str>, prompt: Option<&str>) -> String {
     let line = given
@@ -215,6 +220,16 @@ fn name(given: Option<&str>, prompt: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_working_directory_is_absolute_and_without_control_characters() {
+        assert!(check_cwd("/a/b é").is_ok());
+        for cwd in ["a", "", "/a\0b", "/a\nb", "/a\u{7f}"] {
+            let refused = check_cwd(cwd).unwrap_err();
+            assert!(matches!(refused, EngineError::InvalidState { .. }), "{cwd:?}");
+            assert!(!refused.to_string().contains(char::is_control), "{refused}");
+        }
+    }
 
     #[test]
     fn a_session_is_named_after_the_first_line_of_its_prompt() {

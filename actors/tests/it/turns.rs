@@ -128,3 +128,15 @@ async fn deleting_a_session_tells_the_work_of_its_calls_to_stop_i7() {
     let (sent, ()) = futures_util::join!(rig.send("r", "hi"), delete);
     assert!(sent.is_err());
 }
+
+#[actix::test]
+async fn messages_that_are_sent_one_after_the_other_keep_their_order() {
+    let rig = Rig::new((0..8).map(|_| text("done")).collect()).await;
+    let requests: Vec<String> = (0..8).map(|n| format!("r{n}")).collect();
+    let sends = requests.iter().map(|request| rig.send(request, "hi"));
+    futures_util::future::join_all(sends).await.into_iter().for_each(Result::unwrap);
+    let trace = rig.trace().await;
+    let places: Vec<usize> =
+        requests.iter().map(|request| trace.find(&format!("MR({request})")).unwrap()).collect();
+    assert!(places.is_sorted(), "{trace}");
+}

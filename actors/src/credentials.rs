@@ -16,6 +16,8 @@ pub(crate) struct Credentials(Arc<Mutex<Offers>>);
 #[derive(Default)]
 struct Offers {
     by_workspace: HashMap<WorkspaceId, HashMap<ProviderId, Vec<Access>>>,
+    /// The providers of each workspace's newest offer: among them a default is looked for.
+    newest: HashMap<WorkspaceId, Vec<ProviderId>>,
     order: Vec<WorkspaceId>,
     /// Offers since the server started.
     count: u64,
@@ -41,6 +43,7 @@ impl Credentials {
         let mut offers = self.offers();
         offers.count += 1;
         let mut accepted = Vec::new();
+        let mut offered = Vec::new();
         for (provider, spec) in specs {
             let key = variable(spec.key_variable);
             let endpoint = variable(spec.endpoint_variable);
@@ -63,20 +66,32 @@ impl Credentials {
                 .or_default();
             of_provider.retain(|known| known.endpoint != endpoint);
             of_provider.push(Access { endpoint, key });
+            offered.push(provider.clone());
             // A handful of addresses for one provider is a person changing their mind; more is a mistake.
             if of_provider.len() > 8 {
                 of_provider.remove(0);
             }
+        }
+        if !offered.is_empty() {
+            offers.newest.insert(workspace.clone(), offered);
         }
         offers.order.retain(|known| known != workspace);
         offers.order.push(workspace.clone());
         if offers.order.len() > CREDENTIAL_WORKSPACES {
             let forgotten = offers.order.remove(0);
             offers.by_workspace.remove(&forgotten);
+            offers.newest.remove(&forgotten);
         }
         let is_known = |name: &String| accepted.contains(name);
         let ignored = offer.variables.keys().filter(|name| !is_known(name)).cloned().collect();
         OfferedCredentials { accepted, ignored }
+    }
+
+    /// The access to a provider that the workspace's newest offer held: what a default may be chosen by. An older
+    /// offer serves only who names its provider.
+    pub(crate) fn for_default(&self, workspace: &WorkspaceId, provider: &ProviderId) -> Access {
+        let is_newest = self.offers().newest.get(workspace).is_some_and(|held| held.contains(provider));
+        if is_newest { self.newest(workspace, provider) } else { Access::default() }
     }
 
     /// The newest access to a provider that was offered for a workspace.
@@ -170,5 +185,19 @@ mod tests {
             credentials.offer(&here, &specs, offer(&[("X_API_KEY", "a\0b"), ("X_BASE_URL", "HTTPS://a")]));
         assert_eq!((taken.accepted, taken.ignored), (vec!["X_BASE_URL".into()], vec!["X_API_KEY".into()]));
         assert_eq!(credentials.newest(&here, &provider).key, None);
+    }
+
+    #[test]
+    fn a_default_is_looked_for_in_the_newest_offer_alone() {
+        let credentials = Credentials::default();
+        let (old, new) = (ProviderId::parse("old").unwrap(), ProviderId::parse("new").unwrap());
+        let here = WorkspaceId::parse("0".repeat(64)).unwrap();
+        let spec = |key: &'static str| CredentialSpec { key_variable: Some(key), endpoint_variable: None };
+        let specs = [(old.clone(), spec("OLD_API_KEY")), (new.clone(), spec("NEW_API_KEY"))];
+        credentials.offer(&here, &specs, offer(&[("OLD_API_KEY", "first")]));
+        credentials.offer(&here, &specs, offer(&[("NEW_API_KEY", "second")]));
+        assert_eq!(credentials.for_default(&here, &old), Access::default());
+        assert!(credentials.for_default(&here, &new).key.is_some());
+        assert!(credentials.newest(&here, &old).key.is_some(), "whoever names it still has it");
     }
 }

@@ -64,7 +64,7 @@ pub(crate) async fn choose_model(
         return Ok(Choice { model, reason: "`model` in the user configuration names it".into() });
     }
     for driver in &profile.drivers {
-        let access = services.credentials.newest(workspace, &driver.id());
+        let access = services.credentials.for_default(workspace, &driver.id());
         if let Some(found) = driver.default_model(&access).await {
             return Ok(Choice { model: found.id, reason: found.reason });
         }

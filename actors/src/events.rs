@@ -1,6 +1,5 @@
 //! Owns a subscription: a cursor over one session's events that replays, says when it has caught up, and goes on.
-//! Never holds more than one batch: a slow reader costs a cursor. Tested in `actors/tests/it/events.rs` and end to
-//! end (B1–B5, B10).
+//! Never holds more than one batch: a slow reader costs a cursor. Tested end to end (B1–B5, B10).
 
 use gent_protocol::{
     AgentEvent, BranchId, EventEnvelope, EventSeq, SessionEvents, SessionId, StoreIncarnation, WorkspaceId,

@@ -1,6 +1,6 @@
 //! Owns delivery: a ring of the newest envelopes of each session that somebody follows, and the doorbell of
 //! those who do. A ring is a shortcut: whoever it no longer reaches back to reads the store.
-//! Never waits, never reads the store, never makes an envelope. Tested below and in `events.rs`.
+//! Never waits, never reads the store, never makes an envelope. Tested below and end to end.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};

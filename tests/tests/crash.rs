@@ -143,7 +143,18 @@ mod tests {
         reach(round, &model, stop.as_ref(), &running, &session, &sent).await?;
         let before = lasting(&session.events.events());
         let (id, branch, message) = (session.id.clone(), session.branch.clone(), sent.message.clone());
-        let attached = round.has_client.then_some((session, sent));
+        let attached = if round.has_client {
+            Some((session, sent))
+        } else {
+            sent.abandon().await;
+            drop(session);
+            eventually("the client to be gone", async || {
+                // The question itself is the one connection left.
+                Ok((gent.status().await?.connections <= 1).then_some(()))
+            })
+            .await?;
+            None
+        };
         let asked = model.requests().len();
         gent.kill9().await?;
         drop(attached);

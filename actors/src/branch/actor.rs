@@ -10,7 +10,7 @@ use actix::{
 };
 use futures_util::FutureExt;
 use gent_protocol::{ActorState, MessageId, RunId};
-use gent_storage::{BranchFence, SessionRow, StoreError, TurnRow, WriteTxn};
+use gent_storage::{BranchFence, SessionRow, StoreError, TurnRow, TurnState, WriteTxn};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
@@ -236,6 +236,8 @@ impl BranchActor {
 
     /// Starts a turn whose row has been stored.
     pub(super) fn start(&mut self, row: TurnRow, origin: Origin, is_cancelled: bool) -> RunId {
+        // The first write of the run stores it so: a death from there on counts.
+        let row = TurnRow { state: TurnState::Running, waiting_for: None, ..row };
         let latch = self.shared.latch.install(&row.message_id);
         if is_cancelled {
             latch.cancel();
@@ -249,6 +251,13 @@ impl BranchActor {
         let began = is_new.then(|| self.services.env.monotonic());
         self.turn = Some(CurrentTurn { row, began, is_unattended });
         run
+    }
+
+    /// Its rows could not be read: it leaves, and counts as dead, so that the next one tries again.
+    pub(super) fn leave_unopened(&mut self, ctx: &mut Context<Self>, error: &StoreError) {
+        let is_gone = matches!(error, StoreError::Terminated { .. } | StoreError::Closed);
+        self.leave(ctx, || BranchError::Store(error.clone()));
+        self.is_orderly = is_gone;
     }
 
     /// The activation may no longer write, or was told to end: it leaves without recording anything.
@@ -329,7 +338,10 @@ impl BranchActor {
         let text = error.to_string();
         self.shared.status.change(|status| status.last_error = Some(text));
         if let Some(error) = ends_activation(error) {
+            // What became of the write is in the rows: the next activation reads them.
+            let reopens = matches!(error, StoreError::OutcomeUnknown);
             self.leave(ctx, move || BranchError::Store(error.clone()));
+            self.is_orderly = !reopens;
         }
     }
 

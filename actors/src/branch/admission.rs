@@ -2,8 +2,9 @@
 //! decides; memory takes over what it returned. Tested end to end (A8, A9, C1, C4's bound, D14).
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use actix::Context;
+use actix::{AsyncContext, Context};
 use gent_protocol::{Approval, Message, Millis, RunId, WorkspaceId};
 use gent_storage::{
     QueueItem, QueueKind, SessionRow, StoreError, TurnRow, TurnState, WriteTxn, message_get, message_insert,
@@ -18,6 +19,9 @@ use super::messages::BranchError;
 use super::state::{BranchState, Input};
 use super::stop::{CANCEL_OPERATION, cancel_key};
 use crate::limits::{FOLLOW_UPS, SEND_WAITERS};
+
+/// The wait before the next message is tried again to be taken, after a write that failed.
+const TAKE_AGAIN: Duration = Duration::from_secs(1);
 
 /// What became of a message.
 #[derive(Debug)]
@@ -77,7 +81,14 @@ impl BranchActor {
                 Ok(Admission::Full) => {
                     drop(reply.send(Err(BranchError::FollowUpsFull { max: FOLLOW_UPS })));
                 }
-                Ok(Admission::Known | Admission::Queued) => actor.wait_or_reply(&id, waits, reply),
+                Ok(Admission::Known) => actor.wait_or_reply(&id, waits, reply),
+                Ok(Admission::Queued) => {
+                    actor.wait_or_reply(&id, waits, reply);
+                    // Behind one that could not be taken: both are due now.
+                    if may_start {
+                        actor.take_next(ctx);
+                    }
+                }
                 Ok(Admission::Started(taken)) => {
                     actor.wait_or_reply(&id, waits, reply);
                     actor.took(ctx, *taken, Origin::Sent);
@@ -126,6 +137,11 @@ impl BranchActor {
                 Err(error) => {
                     actor.advance(ctx, Input::TookNothing);
                     actor.failed(ctx, &error);
+                    ctx.run_later(TAKE_AGAIN, |actor, ctx| {
+                        if actor.state == BranchState::Idle {
+                            actor.take_next(ctx);
+                        }
+                    });
                 }
             },
         );
@@ -187,10 +203,11 @@ fn admit(
         // It is stored and has no turn: its turn has ended.
         return Ok(Admission::Settled);
     }
-    if may_start && current.is_none() {
+    let waiting = queue_items(txn, &key.branch)?;
+    let is_overtaking = waiting.iter().any(|item| item.wake);
+    if may_start && current.is_none() && !is_overtaking {
         return Ok(Admission::Started(Box::new(begin(txn, key, message, approval, run)?)));
     }
-    let waiting = queue_items(txn, &key.branch)?;
     if waiting.iter().any(|item| item.message.id == message.id) {
         return Ok(Admission::Known);
     }

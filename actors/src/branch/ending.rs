@@ -62,7 +62,9 @@ impl BranchActor {
     fn put_aside(&mut self, ctx: &mut Context<Self>, run: RunId, row: TurnRow, offers: Option<u64>) {
         let is_news = offers.is_some() && row.waiting_for.is_none();
         let waiting_for = offers.map(|_| WAITS_FOR_CREDENTIAL.to_owned());
-        let row = TurnRow { state: TurnState::Drained, attempts: 0, waiting_for, ..row };
+        // A wait is no progress: what was started over too often stays so.
+        let attempts = if offers.is_some() { row.attempts } else { 0 };
+        let row = TurnRow { state: TurnState::Drained, attempts, waiting_for, ..row };
         let (stored, at) = (row.clone(), self.services.env.now());
         self.write(
             ctx,

@@ -14,7 +14,6 @@ use gent_storage::{
 use super::actor::{BranchActor, CurrentTurn, Origin};
 use super::admission::has_cancel;
 use super::key::BranchKey;
-use super::messages::BranchError;
 use super::state::Input;
 use super::writer::BranchWriter;
 use crate::limits::TURN_ATTEMPTS;
@@ -49,7 +48,7 @@ impl BranchActor {
             Ok(opened) => actor.opened(ctx, opened),
             Err(error) => {
                 actor.failed(ctx, &error);
-                actor.leave(ctx, || BranchError::Store(error.clone()));
+                actor.leave_unopened(ctx, &error);
             }
         });
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use gent_protocol::ActorState;
-use gent_storage::branches_with_queue;
+use gent_storage::{TurnRow, TurnState, branch_take, branches_with_queue, turn_put};
 use tracing::{info, warn};
 
 use super::Engine;
@@ -75,7 +75,24 @@ impl Engine {
         }
     }
 
-    /// Ends every activation. Nothing is recorded: an unfinished turn goes on at the next start.
+    /// Marks what was cut as put aside: an orderly stop is no death, however long a model was silent.
+    async fn put_running_aside(&self) -> Result<(), EngineError> {
+        for turn in self.unfinished().await? {
+            if turn.row.state != TurnState::Running {
+                continue;
+            }
+            let node = self.services().node_start.clone();
+            let write = self.store().write("branch.putAside", move |txn| {
+                branch_take(txn, &turn.row.session_id, &turn.row.branch_id, &node)?;
+                let row = TurnRow { state: TurnState::Drained, attempts: 0, ..turn.row.clone() };
+                turn_put(txn, &row)
+            });
+            write.await?;
+        }
+        Ok(())
+    }
+
+    /// Ends every activation. What runs is cut, and goes on at the next start.
     pub async fn stop(&self) {
         self.services().drain.cancel();
         let living = self.living(true).await;
@@ -84,6 +101,9 @@ impl Engine {
             handle.scope().emptied(crate::limits::SCOPE_CLOSE).await;
         }
         self.services().processes.close().await;
+        if let Err(error) = self.put_running_aside().await {
+            warn!(error = %error.chain(), "stop.turns_not_put_aside");
+        }
         self.0.stop.cancel();
     }
 }

@@ -63,7 +63,10 @@ pub(crate) enum TurnEnd {
 
 /// Runs a turn. Dropping the future leaves it unfinished in its rows: it goes on at the next opening.
 pub(crate) async fn run(job: TurnJob) -> TurnEnd {
-    let Progress { ledger, last } = Progress::of(&job.row);
+    let Progress { mut ledger, last } = Progress::of(&job.row);
+    if job.is_resumed_after_death {
+        ledger.mark_partial();
+    }
     let n_steps = job.row.step;
     if job.latch.is_cancelled() {
         let settled = match last {

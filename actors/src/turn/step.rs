@@ -54,9 +54,14 @@ pub(crate) async fn run_step(turn: &mut Turn) -> Result<Step, TurnFailure> {
     };
     // The request goes out while its record is being written: a death in between costs an answer that nobody has
     // seen, as a death an instant later would. Nothing of the answer is stored or shown before the record stands.
-    let ((), opened) = tokio::try_join!(async { Ok::<(), TurnFailure>(write.await?) }, async {
-        Ok(open(turn, &request).await)
-    })?;
+    // Not the first of a run: its record holds the route, without which a restart could not go on by itself.
+    let opened = if turn.stored_row.is_none() {
+        write.await?;
+        open(turn, &request).await
+    } else {
+        let stored = async { Ok::<(), TurnFailure>(write.await?) };
+        tokio::try_join!(stored, async { Ok(open(turn, &request).await) })?.1
+    };
     turn.stored_row = changed.or(turn.stored_row.take());
     let streamed = stream(turn, step, &assistant, &request, opened).await?;
     drop(request);

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use gent_extension_api::{Redactor, Tool, ToolContext, ToolError};
 use gent_protocol::{MessageId, ToolCall, ToolOutcome};
 use serde_json::{Value, json};
+use tokio::task::AbortHandle;
+use tokio_util::sync::DropGuard;
 use tracing::{info, warn};
 
 use super::conversation::unrun;
@@ -62,14 +64,10 @@ async fn call_tool(turn: &Turn, assistant: &MessageId, call: &ToolCall) -> Calle
         assistant_message_id: assistant.clone(),
     };
     let (tool, input) = (Arc::clone(&found.tool), call.params.clone());
-    // However the call ends, also when its future is dropped with the scope: work it has on another thread is told.
-    let told = stop.drop_guard();
-    let mut running = turn.job.scope.spawn(async move {
-        let result = tool.run(context, input).await;
-        drop(told);
-        result
-    });
-    let abort = running.abort_handle();
+    let mut running = turn.job.scope.spawn(async move { tool.run(context, input).await });
+    // However the call ends, also when this future is dropped with the scope or because another write failed: its
+    // task ends, and work it has on another thread is told.
+    let _ends = EndsWithCall { task: running.abort_handle(), _told: stop.drop_guard() };
     let ended = tokio::select! {
         ended = &mut running => Some(ended),
         () = turn.job.latch.cancelled() => {
@@ -77,11 +75,7 @@ async fn call_tool(turn: &Turn, assistant: &MessageId, call: &ToolCall) -> Calle
         }
     };
     match ended {
-        None => {
-            abort.abort();
-            interrupted(call)
-        }
-        Some(Ok(None)) => interrupted(call),
+        None | Some(Ok(None)) => interrupted(call),
         Some(Ok(Some(result))) => finished(turn, &*found.tool, call, result),
         Some(Err(error)) if error.is_panic() => {
             let message = panic_message(error.into_panic());
@@ -91,6 +85,18 @@ async fn call_tool(turn: &Turn, assistant: &MessageId, call: &ToolCall) -> Calle
             called
         }
         Some(Err(_)) => interrupted(call),
+    }
+}
+
+/// Ends a call's task when the call is over for whoever waits for it.
+struct EndsWithCall {
+    task: AbortHandle,
+    _told: DropGuard,
+}
+
+impl Drop for EndsWithCall {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 

@@ -39,6 +39,13 @@ pub struct Sent {
 }
 
 impl Sent {
+    /// Goes away without waiting: the call's connection has no user here any more.
+    pub async fn abandon(self) {
+        self.call.abort();
+        // An error says that it was aborted.
+        drop(self.call.await);
+    }
+
     /// Waits for the call's own answer.
     pub async fn reply(self) -> Result<Result<Done, CallError>> {
         within("the reply to a prompt", async { Ok(self.call.await?) }).await

@@ -6,8 +6,8 @@ use gent_client::CallError;
 use gent_e2e::harness::{Gent, OpenSession, RawSocket, Setup, Stop};
 use gent_e2e::scripted::{Script, Scripted};
 use gent_protocol::{
-    CreateSession, ListMessages, ListSessions, Message, PageParams, RequestId, Role, WorkspaceId,
-    initial_prompt_message_id,
+    AgentEvent, CreateSession, EventEnvelope, ListMessages, ListSessions, Message, PageParams, RequestId,
+    Role, WorkspaceId, initial_prompt_message_id,
 };
 use serde_json::json;
 
@@ -42,6 +42,8 @@ async fn a_repeated_create_makes_one_session_and_runs_its_prompt_once_a1() -> Re
     session.turn(&prompt).await?;
     assert_eq!(client.call(create(&gent, "create", Some("hi"))?).await?, first);
     assert_eq!(sessions(&client).await?, 1);
+    let is_start = |envelope: &EventEnvelope| matches!(envelope.event, AgentEvent::SessionStarted { .. });
+    assert_eq!(session.events.events().iter().filter(|envelope| is_start(envelope)).count(), 1);
     assert_eq!(session.ask("TEXT:1").await?.answer(), "tick");
     assert_eq!(prompts(&session.messages().await?), 2);
     assert_eq!(model.requests().len(), 2);

@@ -16,6 +16,7 @@ async fn a_cancel_while_streaming_ends_the_turn_without_an_error_d7() -> Result<
     session.cancel().await?;
     let turn = session.turn(&sent.message).await?;
     turn.expect("MR(u) MCP SS1 SC* SE1(Interrupted) MR(a1) TC(interrupted)")?;
+    assert_eq!(turn.answer(), "part", "what was said is kept");
     assert_eq!(turn.errors(), Vec::<String>::new());
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! Owns the frames of the socket: JSON-RPC 2.0, one object a text message; streams ride on notifications.
 //! Never dispatches. Tested below and in `protocol/tests/wire.rs`.
 
+use std::collections::HashMap;
+
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -105,52 +107,74 @@ pub enum FrameError {
     },
 }
 
-/// Reads one frame of a client. Batches are refused.
+/// Reads one frame of a client. Batches are refused. Every field is read by itself: a malformed one never costs the
+/// answer its id.
 pub fn parse_frame(text: &str) -> Result<IncomingFrame, FrameError> {
     #[derive(Deserialize)]
     struct Raw<'a> {
-        jsonrpc: Option<String>,
         #[serde(borrow)]
+        jsonrpc: Option<&'a RawValue>,
+        #[serde(borrow, default, deserialize_with = "present")]
         id: Option<&'a RawValue>,
-        method: Option<String>,
+        #[serde(borrow)]
+        method: Option<&'a RawValue>,
         params: Option<Box<RawValue>>,
-        meta: Option<Meta>,
+        #[serde(borrow)]
+        meta: Option<&'a RawValue>,
     }
+    let invalid = |reason, id| Err(FrameError::Invalid { reason, id });
     let raw: Raw<'_> = match serde_json::from_str(text) {
-        Ok(raw) => raw,
         Err(error) if error.is_syntax() || error.is_eof() => return Err(FrameError::Parse),
-        Err(_) => {
-            let reason = if text.trim_start().starts_with('[') {
-                "batches are not taken, send one object a message"
-            } else {
-                "a field has the wrong type"
-            };
-            return Err(FrameError::Invalid { reason, id: None });
+        _ if text.trim_start().starts_with('[') => {
+            return invalid("batches are not taken, send one object a message", None);
         }
+        Err(_) => return invalid("it is no object, or a field stands in it twice", None),
+        Ok(raw) => raw,
     };
-    let id = match raw.id.map(|id| serde_json::from_str::<WireId>(id.get())) {
-        None => None,
-        Some(Ok(id)) => Some(id),
-        Some(Err(_)) => {
-            return Err(FrameError::Invalid { reason: "`id` must be a whole number or a text", id: None });
-        }
+    let id = match raw.id.map(|id| serde_json::from_str::<WireId>(id.get())).transpose() {
+        Ok(id) => id,
+        Err(_unfit) => return invalid("`id` must be a whole number or a text", None),
     };
-    if raw.jsonrpc.as_deref() != Some("2.0") {
-        return Err(FrameError::Invalid { reason: "`jsonrpc` must be \"2.0\"", id });
+    if raw.jsonrpc.and_then(as_text).as_deref() != Some("2.0") {
+        return invalid("`jsonrpc` must be \"2.0\"", id);
     }
-    let Some(method) = raw.method else {
-        return Err(FrameError::Invalid { reason: "`method` is missing", id });
-    };
+    let Some(method) = raw.method else { return invalid("`method` is missing", id) };
+    let Some(method) = as_text(method) else { return invalid("`method` must be a text", id) };
     let params = match raw.params {
-        Some(params) => params,
+        Some(params) if params.get().starts_with('{') => params,
+        Some(_) => return invalid("`params` must be an object", id),
         None => RawValue::from_string("{}".to_owned()).map_err(|_never| FrameError::Parse)?,
     };
     Ok(match id {
         Some(id) => {
-            IncomingFrame::Request(RequestFrame { id, method, params, meta: raw.meta.unwrap_or_default() })
+            let meta = raw.meta.map(parse_meta).unwrap_or_default();
+            IncomingFrame::Request(RequestFrame { id, method, params, meta })
         }
         None => IncomingFrame::Notification { method, params },
     })
+}
+
+/// A field that is there, be it `null`.
+fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(field).map(Some)
+}
+
+fn as_text(value: &RawValue) -> Option<String> {
+    serde_json::from_str(value.get()).ok()
+}
+
+/// What goes with a request. What is malformed becomes a workspace that no check lets pass, so that the request is
+/// answered the error of its workspace.
+fn parse_meta(meta: &RawValue) -> Meta {
+    const NO_WORKSPACE: &str = "(not a text)";
+    let Ok(fields) = serde_json::from_str::<HashMap<String, &RawValue>>(meta.get()) else {
+        return Meta { workspace: Some(NO_WORKSPACE.into()), trace: None };
+    };
+    let workspace = fields.get("workspace").filter(|value| value.get() != "null");
+    Meta {
+        workspace: workspace.map(|value| as_text(value).unwrap_or_else(|| NO_WORKSPACE.into())),
+        trace: fields.get("trace").and_then(|value| as_text(value)),
+    }
 }
 
 /// The error of a response.
@@ -269,5 +293,61 @@ mod tests {
         let frame = parse_frame(r#"{"jsonrpc":"2.0","id":"a","method":"m"}"#).unwrap();
         let IncomingFrame::Request(request) = frame else { panic!("a request") };
         assert_eq!((request.id, request.params.get()), (WireId::Text("a".into()), "{}"));
+    }
+
+    fn request(fields: &str) -> Result<IncomingFrame, FrameError> {
+        parse_frame(&format!(r#"{{"jsonrpc":"2.0",{fields}}}"#))
+    }
+
+    #[test]
+    fn whatever_is_malformed_the_answer_carries_the_id() {
+        for fields in [
+            r#""id":7,"method":5"#,
+            r#""id":7,"method":{}"#,
+            r#""id":7"#,
+            r#""id":7,"method":"m","params":[1]"#,
+            r#""id":7,"method":"m","params":3"#,
+            r#""id":7,"method":"m","params":"x""#,
+        ] {
+            let error = request(fields).unwrap_err();
+            assert!(
+                matches!(error, FrameError::Invalid { id: Some(WireId::Number(7)), .. }),
+                "{fields}: {error:?}"
+            );
+        }
+        let error = parse_frame(r#"{"jsonrpc":2,"id":"a","method":"m"}"#).unwrap_err();
+        assert!(matches!(error, FrameError::Invalid { id: Some(WireId::Text(_)), .. }), "{error:?}");
+    }
+
+    #[test]
+    fn an_id_that_is_null_makes_no_notification() {
+        let error = request(r#""id":null,"method":"rpc.cancel""#).unwrap_err();
+        assert!(matches!(error, FrameError::Invalid { id: None, .. }), "{error:?}");
+    }
+
+    #[test]
+    fn a_batch_is_refused_also_where_it_has_the_fields_of_a_request_in_their_order() {
+        let error = parse_frame(r#"["2.0",1,"m",{},{}]"#).unwrap_err();
+        assert!(error.to_string().contains("batches"), "{error}");
+    }
+
+    #[test]
+    fn a_malformed_meta_keeps_the_request_and_gives_it_no_workspace_that_passes_i30() {
+        let digits = "1".repeat(64);
+        let number = format!(r#"{{"workspace":{digits}}}"#);
+        let array = format!(r#"["{digits}"]"#);
+        for meta in ["5", r#""x""#, &array, &number, r#"{"workspace":["x"]}"#] {
+            let frame = request(&format!(r#""id":7,"method":"m","meta":{meta}"#)).unwrap();
+            let IncomingFrame::Request(request) = frame else { panic!("a request") };
+            assert_eq!(request.id, WireId::Number(7));
+            let workspace = request.meta.workspace.expect("something to refuse");
+            assert!(WorkspaceId::parse(&workspace).is_err(), "{meta}: {workspace}");
+        }
+        let whole = format!(r#"{{"workspace":"{digits}","trace":3,"later":{{}}}}"#);
+        for (meta, workspace) in [(whole.as_str(), Some(digits.clone())), ("null", None), ("{}", None)] {
+            let frame = request(&format!(r#""id":7,"method":"m","meta":{meta}"#)).unwrap();
+            let IncomingFrame::Request(request) = frame else { panic!("a request") };
+            assert_eq!(request.meta, Meta { workspace, trace: None }, "{meta}");
+        }
     }
 }

@@ -3,10 +3,11 @@
 
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gent_client::{Attach, find_server};
+use gent_storage::OpenError;
 use serde::Serialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -22,6 +23,9 @@ const LOCAL_WAIT: Duration = Duration::from_millis(300);
 /// Variables that name keys and places of providers.
 const PROVIDER_VARIABLES: [&str; 4] =
     ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL"];
+
+/// What helps against a database of a newer program.
+const UPDATE: &str = "update gent, or set GENT_DATA_DIR to another place";
 
 /// What was found about one thing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -112,24 +116,58 @@ fn look_at_database(paths: &Paths, environment: &Environment) -> DoctorLine {
     let inspection = match gent_storage::inspect(&location) {
         Ok(inspection) => inspection,
         Err(error) => {
-            return DoctorLine::bad(
-                NAME,
-                error.to_string(),
-                "restore the database from its newest copy in backups/",
-            );
+            return DoctorLine::bad(NAME, error.to_string(), repair_of_database(&error, &paths.backups()));
         }
     };
     if let Some(first) = inspection.damage.first().or(inspection.dangling.first()) {
         let n_found = inspection.damage.len().saturating_add(inspection.dangling.len());
-        let repair = "stop the server, keep a copy of the file, and restore its newest copy in backups/";
+        let repair = repair_of_damage(&paths.backups());
         return DoctorLine::bad(NAME, format!("{n_found} faults, the first: {first}"), repair);
     }
-    let schema = inspection.schema.as_deref().unwrap_or("none");
-    if schema > inspection.known.as_str() {
+    let Some(schema) = inspection.schema else {
+        return DoctorLine::good(NAME, "empty; the first start fills it");
+    };
+    if schema > inspection.known {
         let detail = format!("schema {schema} is newer than this program's {}", inspection.known);
-        return DoctorLine::bad(NAME, detail, "use the newer program");
+        return DoctorLine::bad(NAME, detail, UPDATE);
     }
     DoctorLine::good(NAME, format!("whole, schema {schema}"))
+}
+
+fn repair_of_database(error: &OpenError, backups: &Path) -> String {
+    match error {
+        OpenError::Foreign { .. } => {
+            let elsewhere = "set GENT_DATA_DIR or GENT_DATABASE_URL to another place";
+            // Where copies were made, the file was ours before something wrote over it.
+            newest_copy(backups).map_or_else(
+                || elsewhere.to_owned(),
+                |copy| format!("{elsewhere}, or put {} in its place", copy.display()),
+            )
+        }
+        OpenError::Newer { .. } => UPDATE.to_owned(),
+        OpenError::InUse { .. } => "stop the other server".to_owned(),
+        OpenError::Unreachable { .. } => {
+            "make it reachable and readable for yourself, or set GENT_DATABASE_URL to another place"
+                .to_owned()
+        }
+        OpenError::Full { .. } => "free some space on its disk".to_owned(),
+        OpenError::Migration { .. } | OpenError::Damaged { .. } | OpenError::Failed { .. } => {
+            repair_of_damage(backups)
+        }
+    }
+}
+
+fn repair_of_damage(backups: &Path) -> String {
+    match newest_copy(backups) {
+        Some(copy) => format!("stop the server, move the file away and put {} in its place", copy.display()),
+        None => "stop the server and move the file away: the next start makes a new one".to_owned(),
+    }
+}
+
+/// The newest of the copies made before migrations: their names begin with schema and time.
+fn newest_copy(backups: &Path) -> Option<PathBuf> {
+    let paths = std::fs::read_dir(backups).ok()?.flatten().map(|file| file.path());
+    paths.filter(|path| path.extension().is_some_and(|kind| kind == "db")).max()
 }
 
 fn look_at_lock(paths: &Paths) -> DoctorLine {
@@ -177,7 +215,7 @@ async fn look_at_server(paths: &Paths) -> DoctorLine {
             "end it with `gent server stop`",
         ),
         Err(error) => {
-            DoctorLine::bad(NAME, error.to_string(), "end the server that owns it and remove server.json")
+            DoctorLine::bad(NAME, error.to_string(), "make the data directory readable for yourself")
         }
     }
 }
@@ -310,5 +348,29 @@ mod tests {
         let file = dir.path().join("f");
         std::fs::write(&file, "").unwrap();
         assert!(!look_at_data_dir(&file).ok);
+    }
+
+    #[test]
+    fn the_repair_of_a_database_fits_its_fault_and_names_a_copy_only_where_there_is_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let environment = Environment::of([], dir.path(), "/bin/gent");
+        let paths = Paths::find(&environment, Some(dir.path())).unwrap();
+        let look = || look_at_database(&paths, &environment);
+        std::fs::write(paths.database(), "").unwrap();
+        assert!(look().ok, "{:?}", look());
+        std::fs::write(paths.database(), "somebody else's file. ".repeat(100)).unwrap();
+        let repair = look().repair.unwrap();
+        assert!(repair.contains("to another place") && !repair.contains("backups"), "{repair}");
+        assert!(!repair_of_damage(&paths.backups()).contains("backups"));
+
+        std::fs::create_dir(paths.backups()).unwrap();
+        for name in ["data-1-7.db", "data-2-5.db", "note.txt"] {
+            std::fs::write(paths.backups().join(name), "").unwrap();
+        }
+        assert!(look().repair.unwrap().contains("backups/data-2-5.db"));
+        assert!(repair_of_damage(&paths.backups()).contains("backups/data-2-5.db"));
+        let (place, found, known) = ("p".to_owned(), "9".to_owned(), "1".to_owned());
+        let newer = OpenError::Newer { place, found, known };
+        assert!(repair_of_database(&newer, &paths.backups()).starts_with("update gent"));
     }
 }

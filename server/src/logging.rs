@@ -240,6 +240,10 @@ fn numbered(path: &Path, n: u32) -> PathBuf {
 }
 
 fn open_log(path: &Path) -> io::Result<(File, u64)> {
+    // To open a pipe is to wait for its reader.
+    if std::fs::metadata(path).is_ok_and(|facts| !facts.is_file()) {
+        return Err(io::Error::other("it is no regular file"));
+    }
     let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
     let length = file.metadata()?.len();
     Ok((file, length))
@@ -272,6 +276,14 @@ mod tests {
         let mut file = RotatingFile::open(&path, 10).unwrap();
         file.write_line(b"abc");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "abc");
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_the_log_is_refused_and_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("server.log");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert!(RotatingFile::open(&path, 10).is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod end;
 
+use std::error::Error;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -70,7 +71,7 @@ pub enum ServeError {
     #[error(transparent)]
     Entry(#[from] EntryError),
     /// The log cannot be written.
-    #[error("the log {} cannot be written: check that its disk is writable and not full", path.display())]
+    #[error("the log {} cannot be written: check that it is a plain file on a disk that is writable and not full", path.display())]
     Log {
         /// The log.
         path: PathBuf,
@@ -119,7 +120,7 @@ pub fn serve(options: ServeOptions, environment: &Environment) -> Result<(), Ser
     let served = prepare(&options, environment).and_then(|(paths, log)| {
         let served = run_system(&options, &paths, environment);
         if let Err(error) = &served {
-            tracing::error!(error = error as &(dyn std::error::Error + 'static), "server.failed");
+            tracing::error!(error = sentence(error), "server.failed");
         }
         drop(log);
         if options.isolate {
@@ -132,14 +133,30 @@ pub fn serve(options: ServeOptions, environment: &Environment) -> Result<(), Ser
     {
         let owned = matches!(error, ServeError::Entry(EntryError::Owned { .. }));
         // The client that started us may be gone: then nobody needs the line.
-        let _unread = say(&Readiness::Failed { error: error.to_string(), owned }).is_err();
+        let _unread = say(&Readiness::Failed { error: sentence(error), owned }).is_err();
     }
     served
 }
 
+/// The error with its causes: neither the log nor the line to a client has a place for a chain. A cause that has been
+/// said is not said again.
+fn sentence(error: &dyn Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !said.contains(&words) {
+            said.push_str(&format!(" (because: {words})"));
+        }
+        cause = error.source();
+    }
+    said
+}
+
 fn prepare(options: &ServeOptions, environment: &Environment) -> Result<(Paths, LogGuard), ServeError> {
     if options.detached {
-        // Fails only for the leader of a group, which a client's child is not; then it already has its own.
+        // Fails only for the leader of a process group. A client's child is none; a command typed into a shell is one
+        // and stays in that terminal's session, of which it only ignores the hang-up.
         let _leader = rustix::process::setsid().is_err();
     }
     let mut paths = Paths::find(environment, options.data_dir.as_deref())?;
@@ -274,6 +291,15 @@ fn say(readiness: &Readiness) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_is_said_with_each_of_its_causes_once() {
+        let error =
+            |message: &str, source| gent_storage::StoreError::Failed { message: message.into(), source };
+        let io = std::sync::Arc::new(io::Error::other("no room"));
+        let cause = std::sync::Arc::new(error("it broke: no room", Some(io)));
+        assert_eq!(sentence(&error("try again", Some(cause))), "try again (because: it broke: no room)");
+    }
 
     #[test]
     fn the_entry_names_an_address_that_can_be_dialled() {

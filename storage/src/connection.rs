@@ -194,14 +194,15 @@ pub(crate) fn with_advice(message: &str) -> String {
     }
 }
 
-fn create_private(path: &Path) -> Result<(), ConnectError> {
+/// Makes the file where there is none; true when it did.
+pub(crate) fn create_private(path: &Path) -> Result<bool, ConnectError> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(path) {
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(ConnectError::Unreachable(error.to_string())),
     }
 }

@@ -93,6 +93,30 @@ pub enum OpenError {
     Foreign {
         /// Which database, without credentials.
         place: String,
+        /// What the database said, where it was that.
+        #[source]
+        source: Option<Cause>,
+    },
+    /// Its disk, or its size limit, is reached.
+    #[error("the disk of the database {place} is full: free some space and start again")]
+    Full {
+        /// Which database, without credentials.
+        place: String,
+        /// What the database said.
+        #[source]
+        source: Cause,
+    },
+    /// What is stored cannot be read as it was written.
+    #[error(
+        "the database {place} is damaged: keep it, run `gent doctor`, and restore a copy from backups/ in the data \
+         directory if there is one"
+    )]
+    Damaged {
+        /// Which database, without credentials.
+        place: String,
+        /// What the database said.
+        #[source]
+        source: Cause,
     },
     /// A newer gent has migrated it.
     #[error(
@@ -121,14 +145,21 @@ pub enum OpenError {
         reason: String,
     },
     /// A database statement failed while opening.
-    #[error("the database {place} failed while it was opened")]
+    #[error(
+        "the database {place} failed while it was opened: see that its disk has space and works, then run `gent doctor`"
+    )]
     Failed {
         /// Which database, without credentials.
         place: String,
-        /// Why.
+        /// What the database said.
         #[source]
-        source: StoreError,
+        source: Cause,
     },
+}
+
+/// True for the words of either database about a full disk.
+pub(crate) fn says_full(text: &str) -> bool {
+    ["database or disk is full", "No space left on device"].iter().any(|full| text.contains(full))
 }
 
 impl StoreError {
@@ -200,7 +231,7 @@ impl From<diesel::result::Error> for StoreError {
             other => other,
         };
         let text = error.to_string();
-        if ["database or disk is full", "No space left on device"].iter().any(|full| text.contains(full)) {
+        if says_full(&text) {
             return Self::Full;
         }
         Self::Failed { message: format!("the database failed: {text}"), source: Some(Arc::new(error)) }

@@ -2,6 +2,8 @@
 //! Never changes it: opens read-only, never migrates.
 //! Tested in `storage/tests/it/opening.rs`.
 
+use std::sync::Arc;
+
 use diesel::prelude::*;
 
 use crate::opening::{Found, Line, failure, known_version, sqlite_dangling, sqlite_look, versions};
@@ -31,9 +33,17 @@ pub fn inspect(location: &Location) -> Result<Inspection, OpenError> {
             }
             let mut connection = sqlite_read_only(path)
                 .map_err(|reason| OpenError::Unreachable { place: place.clone(), reason })?;
-            inspect_sqlite(&mut connection)
-                .map_err(|error| failure(&place, error))?
-                .ok_or(OpenError::Foreign { place })
+            match inspect_sqlite(&mut connection).map_err(|error| failure(&place, Arc::new(error))) {
+                Ok(inspection) => inspection.ok_or(OpenError::Foreign { place, source: None }),
+                // So damaged that not even the checks run: that is what they found.
+                Err(OpenError::Damaged { source, .. }) => Ok(Inspection {
+                    schema: None,
+                    known: known_version(),
+                    damage: vec![source.to_string()],
+                    dangling: Vec::new(),
+                }),
+                Err(error) => Err(error),
+            }
         }
         #[cfg(feature = "postgres")]
         Location::Postgres(url) => {
@@ -45,13 +55,13 @@ pub fn inspect(location: &Location) -> Result<Inspection, OpenError> {
                  AND tablename = '__diesel_schema_migrations'",
             )
             .load(&mut connection)
-            .map_err(|error| failure(&place, error))?;
+            .map_err(|error| failure(&place, Arc::new(error)))?;
             let schema: Vec<Line> = if recorded.is_empty() {
                 Vec::new()
             } else {
                 diesel::sql_query("SELECT max(version)::text AS t FROM __diesel_schema_migrations")
                     .load(&mut connection)
-                    .map_err(|error| failure(&place, error))?
+                    .map_err(|error| failure(&place, Arc::new(error)))?
             };
             // PostgreSQL checks both itself, all the time.
             Ok(Inspection {

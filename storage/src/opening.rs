@@ -3,6 +3,7 @@
 //! before, by the program that opens.
 //! Tested in `storage/tests/it/opening.rs`.
 
+use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +15,10 @@ use diesel::sqlite::Sqlite;
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 use gent_protocol::StoreIncarnation;
 
-use crate::connection::{AnyConnection, ConnectError, Connector, Purpose, sqlite_establish};
+use crate::connection::{
+    AnyConnection, ConnectError, Connector, Purpose, create_private, sqlite_establish, with_advice,
+};
+use crate::error::{Cause, says_full};
 use crate::schema::store_meta;
 use crate::{Location, OpenError, StoreConfig, StoreError, codec};
 
@@ -35,6 +39,34 @@ pub(crate) struct Opened {
 /// Opens, checks and migrates.
 pub(crate) fn open_database(config: &StoreConfig) -> Result<Opened, OpenError> {
     let connector = Connector::new(config.location.clone(), config.synchronous);
+    open_with(connector, config)
+}
+
+fn open_with(connector: Connector, config: &StoreConfig) -> Result<Opened, OpenError> {
+    let made = match &config.location {
+        Location::Sqlite(path) => create_private(path)
+            .map_err(|error| unreachable(&config.location.to_string(), error))?
+            .then_some(path),
+        #[cfg(feature = "postgres")]
+        Location::Postgres(_) => None,
+    };
+    let opened = check(connector, config);
+    if let (Some(path), Err(_)) = (made, &opened) {
+        remove_made(path);
+    }
+    opened
+}
+
+/// Leaves nothing of a first opening that failed: it would be taken for a database. What is not there need not go.
+fn remove_made(path: &Path) {
+    for suffix in ["", "-journal", "-wal", "-shm"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(suffix);
+        let _absent = std::fs::remove_file(file).is_err();
+    }
+}
+
+fn check(connector: Connector, config: &StoreConfig) -> Result<Opened, OpenError> {
     let place = config.location.to_string();
     let mut connection = match &config.location {
         Location::Sqlite(path) => AnyConnection::Sqlite(open_sqlite(&connector, path, config)?),
@@ -42,7 +74,7 @@ pub(crate) fn open_database(config: &StoreConfig) -> Result<Opened, OpenError> {
         Location::Postgres(_) => open_postgres(&connector, &place)?,
     };
     let incarnation =
-        begin_life(&mut connection, config).map_err(|source| OpenError::Failed { place, source })?;
+        begin_life(&mut connection, config).map_err(|error| failure(&place, Arc::new(error)))?;
     Ok(Opened { connector: Arc::new(connector), connection, incarnation })
 }
 
@@ -71,17 +103,13 @@ pub(crate) enum Found {
     Foreign,
 }
 
-/// Looks at a file. An error of SQLite itself ("file is not a database") is foreign too.
+/// Looks at a file that SQLite can read.
 pub(crate) fn sqlite_look(connection: &mut SqliteConnection) -> QueryResult<Found> {
-    let tables: Number = match diesel::sql_query(
+    let tables: Number = diesel::sql_query(
         "SELECT count(*) AS n FROM sqlite_schema WHERE name <> '__diesel_schema_migrations' \
          AND name NOT LIKE 'sqlite_%'",
     )
-    .get_result(connection)
-    {
-        Err(error) if error.to_string().contains("not a database") => return Ok(Found::Foreign),
-        outcome => outcome?,
-    };
+    .get_result(connection)?;
     let owner: Number =
         diesel::sql_query("SELECT application_id AS n FROM pragma_application_id").get_result(connection)?;
     Ok(match (owner.n, tables.n) {
@@ -97,11 +125,11 @@ fn open_sqlite(
     config: &StoreConfig,
 ) -> Result<SqliteConnection, OpenError> {
     let place = config.location.to_string();
-    let failed = |error: diesel::result::Error| failure(&place, error);
+    let failed = |error: diesel::result::Error| failure(&place, Arc::new(error));
     let mut connection = sqlite_establish(path).map_err(|error| unreachable(&place, error))?;
     let found = sqlite_look(&mut connection).map_err(failed)?;
     match found {
-        Found::Foreign => return Err(OpenError::Foreign { place }),
+        Found::Foreign => return Err(OpenError::Foreign { place, source: None }),
         // Only before the first table; it lets deletes give space back without rewriting the file.
         Found::New => connection.batch_execute("PRAGMA auto_vacuum = INCREMENTAL;").map_err(failed)?,
         Found::Ours => {}
@@ -110,16 +138,13 @@ fn open_sqlite(
         refuse_newer::<Sqlite>(&place, &versions(&mut connection).map_err(failed)?, &SQLITE)?;
     }
     connector.sqlite_settings(&mut connection, Purpose::Write).map_err(failed)?;
-    let pending = connection
-        .has_pending_migration(SQLITE)
-        .map_err(|error| OpenError::Migration { place: place.clone(), reason: error.to_string() })?;
+    let pending =
+        connection.has_pending_migration(SQLITE).map_err(|error| migration_failure(&place, error))?;
     if pending {
         if found == Found::Ours {
             copy_before_migration(&mut connection, config)?;
         }
-        connection
-            .run_pending_migrations(SQLITE)
-            .map_err(|error| OpenError::Migration { place: place.clone(), reason: error.to_string() })?;
+        connection.run_pending_migrations(SQLITE).map_err(|error| migration_failure(&place, error))?;
         let dangling = sqlite_dangling(&mut connection).map_err(failed)?;
         if !dangling.is_empty() {
             let reason = format!("rows point nowhere afterwards: {}", dangling.join(", "));
@@ -198,7 +223,7 @@ fn copy_before_migration(connection: &mut SqliteConnection, config: &StoreConfig
 
 #[cfg(feature = "postgres")]
 fn open_postgres(connector: &Connector, place: &str) -> Result<AnyConnection, OpenError> {
-    let failed = |error: diesel::result::Error| failure(place, error);
+    let failed = |error: diesel::result::Error| failure(place, Arc::new(error));
     let any = connector.connect(Purpose::Write).map_err(|error| unreachable(place, error))?;
     let AnyConnection::Postgres(mut connection) = any else { return Ok(any) };
     let tables: Vec<Line> = diesel::sql_query(
@@ -208,12 +233,9 @@ fn open_postgres(connector: &Connector, place: &str) -> Result<AnyConnection, Op
     .load(&mut connection)
     .map_err(failed)?;
     if !tables.is_empty() && !tables.iter().any(|table| table.t == "store_meta") {
-        return Err(OpenError::Foreign { place: place.to_owned() });
+        return Err(OpenError::Foreign { place: place.to_owned(), source: None });
     }
-    let migration = |error: Box<dyn std::error::Error + Send + Sync>| OpenError::Migration {
-        place: place.to_owned(),
-        reason: error.to_string(),
-    };
+    let migration = |error| migration_failure(place, error);
     let mut applied: Vec<String> =
         connection.applied_migrations().map_err(migration)?.iter().map(ToString::to_string).collect();
     applied.sort();
@@ -262,21 +284,93 @@ fn begin_life(connection: &mut AnyConnection, config: &StoreConfig) -> Result<St
 pub(crate) fn unreachable(place: &str, error: ConnectError) -> OpenError {
     let place = place.to_owned();
     match error {
+        ConnectError::Unreachable(reason) if says_full(&reason) => {
+            OpenError::Full { place, source: Arc::new(ConnectError::Unreachable(reason)) }
+        }
         ConnectError::Unreachable(reason) => OpenError::Unreachable { place, reason },
-        ConnectError::Setting(source) => failure(&place, source),
+        ConnectError::Setting(source) => failure(&place, Arc::new(source)),
         #[cfg(feature = "postgres")]
         ConnectError::InUse => OpenError::InUse { place },
     }
 }
 
-pub(crate) fn failure(place: &str, error: diesel::result::Error) -> OpenError {
-    let text = error.to_string();
-    if text.contains("not a database") {
-        return OpenError::Foreign { place: place.to_owned() };
+/// What a person can do about it decides which failure it is; only the database's words tell them apart.
+pub(crate) fn failure(place: &str, source: Cause) -> OpenError {
+    let (place, text) = (place.to_owned(), source.to_string());
+    let advice = with_advice(&text);
+    let stored = source.downcast_ref::<StoreError>();
+    let is_full = matches!(stored, Some(StoreError::Full)) || says_full(&text);
+    let is_damaged = matches!(stored, Some(StoreError::Undecodable { .. }))
+        || ["malformed", "no such table", "no such column"].iter().any(|words| text.contains(words));
+    if is_full {
+        OpenError::Full { place, source }
+    } else if text.contains("not a database") {
+        OpenError::Foreign { place, source: Some(source) }
+    } else if is_damaged {
+        OpenError::Damaged { place, source }
+    } else if advice != text || text.contains("readonly") || text.contains("unable to open") {
+        OpenError::Unreachable { place, reason: advice }
+    } else {
+        OpenError::Failed { place, source }
     }
-    let advice = crate::connection::with_advice(&text);
-    if advice != text || text.contains("readonly") || text.contains("unable to open") {
-        return OpenError::Unreachable { place: place.to_owned(), reason: advice };
+}
+
+fn migration_failure(place: &str, error: Box<dyn Error + Send + Sync>) -> OpenError {
+    let reason = error.to_string();
+    match failure(place, Arc::from(error)) {
+        // SQLite says only this of a full disk when its shared memory has no room: it is no fault of the migration.
+        OpenError::Failed { place, .. } if !reason.contains("disk I/O error") => {
+            OpenError::Migration { place, reason }
+        }
+        told => told,
     }
-    OpenError::Failed { place: place.to_owned(), source: error.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use gent_protocol::Millis;
+
+    use super::*;
+    use crate::{Mode, Synchronous};
+
+    #[test]
+    fn a_full_disk_at_the_first_opening_is_told_and_leaves_no_file() {
+        let place = tempfile::tempdir().unwrap();
+        let config = StoreConfig {
+            location: Location::Sqlite(place.path().join("data.db")),
+            synchronous: Synchronous::Normal,
+            readers: 1,
+            mode: Mode::Inline,
+            new_incarnation: StoreIncarnation::parse("life").unwrap(),
+            boot_id: None,
+            backups: None,
+            now: Millis(1),
+        };
+        let connector = Connector::new(config.location.clone(), config.synchronous);
+        connector.page_limit.store(20, Ordering::SeqCst);
+        let error = open_with(connector, &config).err().unwrap();
+        let told = error.to_string();
+        assert!(told.contains("data.db is full: free some space"), "{told}");
+        assert!(error.source().unwrap().to_string().contains("database or disk is full"));
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+        open_database(&config).unwrap();
+    }
+
+    #[test]
+    fn what_the_database_says_decides_what_a_person_is_told_to_do() {
+        let told = |words: &str| failure("/p/data.db", Arc::new(std::io::Error::other(words.to_owned())));
+        assert!(matches!(told("could not extend file: No space left on device"), OpenError::Full { .. }));
+        assert!(matches!(told("database disk image is malformed"), OpenError::Damaged { .. }));
+        assert!(matches!(told("no such table: store_meta"), OpenError::Damaged { .. }));
+        assert!(matches!(told("file is not a database"), OpenError::Foreign { source: Some(_), .. }));
+        assert!(matches!(told("attempt to write a readonly database"), OpenError::Unreachable { .. }));
+        assert!(matches!(told("disk I/O error"), OpenError::Failed { .. }));
+        assert!(matches!(failure("p", Arc::new(StoreError::Full)), OpenError::Full { .. }));
+        assert!(matches!(migration_failure("p", "disk I/O error".into()), OpenError::Failed { .. }));
+        assert!(matches!(migration_failure("p", "near \"X\"".into()), OpenError::Migration { .. }));
+        let no_room = ConnectError::Unreachable("No space left on device (os error 28)".to_owned());
+        assert!(matches!(unreachable("p", no_room), OpenError::Full { .. }));
+    }
 }

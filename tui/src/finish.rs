@@ -27,6 +27,7 @@ impl<O: Output> Runner<'_, O> {
     pub(crate) async fn finish(&mut self, mut course: Option<Course>, leave: Leave) -> RunOutcome {
         let (is_unread, is_left) = (matches!(leave, Leave::Unread), matches!(leave, Leave::Left));
         let mut result = self.result(course.as_ref(), leave);
+        self.show_model(&result).await;
         let shown = if is_unread {
             Ok(())
         } else if is_left {
@@ -57,10 +58,10 @@ impl<O: Output> Runner<'_, O> {
         let turn = course.map(|course| &course.turn);
         let ended = turn.and_then(Turn::ended);
         let (outcome, error) = match (ended, leave) {
-            (Some(ended), _) => (ended.outcome, self.error_of(ended.outcome, turn)),
+            (Some(ended), _) => (ended.outcome, self.error_of(ended.outcome, course)),
             (None, Leave::Failed(error)) => (Outcome::Failed, Some(error)),
             (None, Leave::Ended | Leave::Left | Leave::Unread) => {
-                (Outcome::Interrupted, self.error_of(Outcome::Interrupted, turn))
+                (Outcome::Interrupted, self.error_of(Outcome::Interrupted, course))
             }
         };
         let run_time = i64::try_from(self.begin.elapsed().as_millis()).unwrap_or(i64::MAX);
@@ -79,7 +80,7 @@ impl<O: Output> Runner<'_, O> {
         }
     }
 
-    fn error_of(&self, outcome: Outcome, turn: Option<&Turn>) -> Option<RunError> {
+    fn error_of(&self, outcome: Outcome, course: Option<&Course>) -> Option<RunError> {
         match outcome {
             Outcome::Answered => None,
             Outcome::Unanswered => Some(RunError::new(
@@ -88,27 +89,63 @@ impl<O: Output> Runner<'_, O> {
             )),
             Outcome::Failed => {
                 let tag = self.refusal.as_ref().map_or("SessionRuntimeError", |refusal| refusal.tag.as_str());
-                let message = turn.and_then(Turn::last_error).unwrap_or("the turn failed");
+                let message = course.and_then(|course| course.turn.last_error()).unwrap_or("the turn failed");
                 Some(RunError::new(tag, message))
             }
-            Outcome::Interrupted => Some(match self.stopping.stop() {
-                Some(Stop::Timeout) => {
-                    let seconds = self.request.timeout.unwrap_or_default().as_secs();
-                    RunError::new(
-                        "Timeout",
-                        format!("the turn took longer than {seconds} s and was cancelled"),
-                    )
-                }
-                Some(Stop::CtrlC | Stop::Terminate) => RunError::new("Interrupted", "the turn was cancelled"),
-                None => RunError::new("Interrupted", "the turn was cancelled from elsewhere"),
-            }),
+            Outcome::Interrupted => Some(self.interruption(course)),
         }
+    }
+
+    /// Why the turn was not waited for. That it was cancelled is said only where it is known.
+    fn interruption(&self, course: Option<&Course>) -> RunError {
+        let stop = self.stopping.stop();
+        let seconds = self.request.timeout.unwrap_or_default().as_secs();
+        let tag = if stop == Some(Stop::Timeout) { "Timeout" } else { "Interrupted" };
+        let Some(course) = course else {
+            let message = match stop {
+                Some(Stop::Timeout) => format!("no session was ready within {seconds} s: nothing was sent"),
+                Some(Stop::CtrlC | Stop::Terminate) | None => "left before the prompt was sent".to_owned(),
+            };
+            return RunError::new(tag, message);
+        };
+        let is_ended = course.turn.ended().is_some();
+        let message = if is_ended || self.stopping.is_cancelled() {
+            match stop {
+                Some(Stop::Timeout) => format!("the turn took longer than {seconds} s and was cancelled"),
+                Some(Stop::CtrlC | Stop::Terminate) => "the turn was cancelled".to_owned(),
+                None => "the turn was cancelled from elsewhere".to_owned(),
+            }
+        } else {
+            let session_id = &course.send.session_id;
+            let why = match stop {
+                Some(Stop::Timeout) => format!(" after {seconds} s"),
+                Some(Stop::CtrlC | Stop::Terminate) | None => String::new(),
+            };
+            let rest = if self.request.keeps_session {
+                format!("the turn may still run in session {session_id}")
+            } else {
+                format!("session {session_id} ends with its private server")
+            };
+            format!("left without waiting{why}; {rest}")
+        };
+        RunError::new(tag, message)
+    }
+
+    /// Tells the model once, even when the answer was faster.
+    async fn show_model(&mut self, result: &RunResult) {
+        if result.outcome != Outcome::Answered {
+            return;
+        }
+        if let Ok(Some(snapshot)) = timeout(MODEL, self.jobs.model()).await {
+            self.name_model(&snapshot);
+        }
+        self.flush_lines(None).await;
     }
 
     /// Writes what belongs on standard output at the end.
     async fn show(&mut self, result: &RunResult, course: Option<&mut Course>) -> Result<(), Leave> {
         match self.request.format {
-            OutputFormat::Text if self.request.terminals.stdout => {
+            OutputFormat::Text if self.is_streaming() => {
                 let end = course.map_or_else(String::new, |course| course.turn.end_line());
                 self.write_last(&end).await
             }
@@ -137,13 +174,6 @@ impl<O: Output> Runner<'_, O> {
     }
 
     async fn show_error(&mut self, result: &RunResult) {
-        if result.outcome == Outcome::Answered {
-            // The model is told once, even when the answer was faster.
-            let wait = timeout(MODEL, self.jobs.model()).await;
-            if let Ok(Some(snapshot)) = wait {
-                self.name_model(&snapshot);
-            }
-        }
         self.flush_lines(None).await;
         let Some(error) = &result.error else { return };
         if self.shown_error.as_ref() != Some(&error.message) {
@@ -158,6 +188,7 @@ impl<O: Output> Runner<'_, O> {
         }
         if let Some(session_id) = &result.session_id
             && self.request.format == OutputFormat::Text
+            && self.request.keeps_session
         {
             let text = format!("the session goes on with `gent run --session {session_id}`");
             let line = Line::Notice(text).render(self.request.terminals.dim_stderr);

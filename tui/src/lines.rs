@@ -7,6 +7,8 @@ use crate::sanitize::one_line;
 
 /// The most characters of a line's text.
 const LINE_CHARS: usize = 400;
+/// What a tool says of a call that nobody allowed.
+const BLOCKED: &str = "blocked";
 /// The most characters of a command.
 const COMMAND_CHARS: usize = 80;
 
@@ -28,6 +30,20 @@ pub(crate) enum Line {
 }
 
 impl Line {
+    /// Says on the line of a blocked call how such calls are allowed; false on every other line.
+    pub(crate) fn name_approval(&mut self) -> bool {
+        match self {
+            Self::ToolDone { summary: Some(summary), .. }
+            | Self::ToolFailed { summary: Some(summary), .. }
+                if summary.as_str() == BLOCKED =>
+            {
+                summary.push_str(" (--approve-all allows it)");
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The line, without its newline; quiet ones dimmed where the terminal may be coloured.
     pub(crate) fn render(&self, dim: bool) -> String {
         let text = match self {

@@ -68,7 +68,7 @@ async fn resume<C: Connector>(
     session_id: SessionId,
 ) -> Result<Opened, RunError> {
     let found = link.call(&GetSession { session_id: session_id.clone() }).await.map_err(link_error)?;
-    let Some(session) = found else { return Err(not_found(&session_id, request)) };
+    let Some(session) = found else { return Err(not_found(link, request, &session_id).await) };
     if let Some(model) = &request.model {
         let params = UpdateSettings {
             session_id: session_id.clone(),
@@ -121,7 +121,16 @@ async fn first_branch<C: Connector>(
     first.ok_or_else(|| RunError::new("NotFoundError", format!("session {session_id} has no branch")))
 }
 
-fn not_found(session_id: &SessionId, request: &RunRequest) -> RunError {
+/// Why a session is not there. Asking for its branches is refused with the directory it belongs to.
+async fn not_found<C: Connector>(
+    link: &mut Link<C>,
+    request: &RunRequest,
+    session_id: &SessionId,
+) -> RunError {
+    if let Err(error) = first_branch(link, session_id).await {
+        return error;
+    }
+    // It came to be between the two questions.
     let cwd = &request.cwd;
     let message = format!("there is no session {session_id} of {cwd}: `gent sessions` lists those there are");
     RunError::new("NotFoundError", message)

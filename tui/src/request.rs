@@ -75,6 +75,8 @@ pub struct RunRequest {
     pub grant: Grant,
     /// What the session's processes start from.
     pub env: EnvironmentMap,
+    /// The session can be gone on with afterwards: its server and store outlive the run.
+    pub keeps_session: bool,
     /// How it is shown.
     pub format: OutputFormat,
     /// The most time it may take; then it is cancelled.

@@ -18,7 +18,7 @@ use crate::lines::Line;
 use crate::open::{Opened, call_error, follow_error, open};
 use crate::outcome::{RunError, RunOutcome};
 use crate::output::Output;
-use crate::request::{OutputFormat, RunRequest};
+use crate::request::{Grant, OutputFormat, RunRequest};
 use crate::sanitize::Sanitizer;
 use crate::signals::Interrupt;
 use crate::stopping::{Leave, Stop, Stopping};
@@ -59,6 +59,7 @@ where
         refused_since: None,
         refusal: None,
         is_model_asked: false,
+        is_blocked_told: false,
         lines: Vec::new(),
         shown_error: None,
     };
@@ -90,6 +91,8 @@ pub(crate) struct Runner<'a, O> {
     pub(crate) refused_since: Option<Instant>,
     pub(crate) refusal: Option<RunError>,
     pub(crate) is_model_asked: bool,
+    /// How blocked calls are allowed has been said.
+    pub(crate) is_blocked_told: bool,
     /// Lines that wait for the answer to end its own.
     pub(crate) lines: Vec<Line>,
     pub(crate) shown_error: Option<String>,
@@ -130,13 +133,13 @@ impl<O: Output> Runner<'_, O> {
         course: &mut Course,
         opened: Opened,
     ) -> Result<Infallible, Leave> {
-        self.is_model_asked = opened.snapshot.is_some() || self.request.format != OutputFormat::Text;
+        self.is_model_asked = opened.snapshot.is_some();
         let mut following = follow(link, opened.from);
         loop {
             tokio::select! {
                 biased;
                 Some(interrupt) = self.interrupts.recv() => {
-                    self.stopping.hear(interrupt, &mut self.jobs, course, &mut self.lines)?;
+                    self.stopping.hear(interrupt, &mut self.jobs, course)?;
                 }
                 () = at(self.stopping.leave_at()) => return Err(Leave::Left),
                 () = at(self.settle_at) => return Err(Leave::Failed(self.unsettled())),
@@ -152,7 +155,8 @@ impl<O: Output> Runner<'_, O> {
                     None => return Err(Leave::Failed(self.unsettled())),
                 },
             }
-            self.flush_lines(Some(&mut course.turn)).await;
+            self.hint(course).await?;
+            self.flush_lines(Some(&course.turn)).await;
         }
     }
 
@@ -192,13 +196,16 @@ impl<O: Output> Runner<'_, O> {
                 Effect::Mine if self.request.format == OutputFormat::StreamJson => {
                     self.print(&format!("{}\n", raw.get()), course).await?;
                 }
-                Effect::Answer(text) if is_text && self.request.terminals.stdout => {
+                Effect::Answer(text) if self.is_streaming() => {
                     let text = self.sanitizer.strip(&text);
                     self.print(&text, course).await?;
                 }
-                Effect::Line(line) if is_text => {
+                Effect::Line(mut line) if is_text => {
                     if let Line::Error(text) = &line {
                         self.shown_error = Some(text.clone());
+                    }
+                    if self.request.grant == Grant::Nothing && !self.is_blocked_told {
+                        self.is_blocked_told = line.name_approval();
                     }
                     self.lines.push(line);
                 }
@@ -240,10 +247,12 @@ impl<O: Output> Runner<'_, O> {
                 Ok(())
             }
             Report::Cancelled(outcome) => {
-                if let Err(error) = outcome
-                    && !error.is_closed()
-                {
-                    self.lines.push(Line::Notice(format!("the turn could not be cancelled: {error}")));
+                match outcome {
+                    Ok(_) => self.stopping.acknowledge(),
+                    Err(error) if error.is_closed() => {}
+                    Err(error) => {
+                        self.lines.push(Line::Notice(format!("the turn could not be cancelled: {error}")));
+                    }
                 }
                 Ok(())
             }
@@ -257,9 +266,7 @@ impl<O: Output> Runner<'_, O> {
     }
 
     pub(crate) fn name_model(&mut self, snapshot: &SessionSnapshot) {
-        if let Some(model) = &snapshot.resolved_model_id
-            && self.request.format == OutputFormat::Text
-        {
+        if let Some(model) = &snapshot.resolved_model_id {
             let reason = snapshot.resolved_model_reason.clone();
             self.lines.push(Line::Model { id: model.to_string(), reason });
         }
@@ -276,13 +283,13 @@ impl<O: Output> Runner<'_, O> {
         if text.is_empty() {
             return Ok(());
         }
-        let Self { output, interrupts, jobs, stopping, lines, deadline, .. } = self;
+        let Self { output, interrupts, jobs, stopping, deadline, .. } = self;
         let mut writing = pin!(output.answer(text));
         let written = loop {
             tokio::select! {
                 biased;
                 written = &mut writing => break written,
-                Some(interrupt) = interrupts.recv() => stopping.hear(interrupt, jobs, course, lines)?,
+                Some(interrupt) = interrupts.recv() => stopping.hear(interrupt, jobs, course)?,
                 () = at(stopping.leave_at()) => return Err(Leave::Left),
                 () = at(*deadline), if !stopping.is_begun() => stopping.begin(Stop::Timeout, jobs, course),
             }
@@ -290,9 +297,25 @@ impl<O: Output> Runner<'_, O> {
         outcome_of(written)
     }
 
+    /// Says what the first Ctrl-C did. Whoever pressed it does not wait for the end of a line.
+    async fn hint(&mut self, course: &mut Course) -> Result<(), Leave> {
+        let Some(text) = self.stopping.take_hint() else { return Ok(()) };
+        if self.is_streaming() {
+            let end = course.turn.end_line();
+            self.print(&end, course).await?;
+        }
+        self.lines.push(Line::Notice(text.to_owned()));
+        Ok(())
+    }
+
+    /// True where the answer is shown as it comes.
+    pub(crate) fn is_streaming(&self) -> bool {
+        self.request.format == OutputFormat::Text && self.request.terminals.stdout
+    }
+
     /// Shows the lines that wait, unless the answer stands in the middle of one of its own.
-    pub(crate) async fn flush_lines(&mut self, turn: Option<&mut Turn>) {
-        if self.request.terminals.stdout && turn.is_some_and(|turn| turn.is_line_open()) {
+    pub(crate) async fn flush_lines(&mut self, turn: Option<&Turn>) {
+        if self.is_streaming() && turn.is_some_and(Turn::is_line_open) {
             return;
         }
         for line in std::mem::take(&mut self.lines) {

@@ -7,7 +7,6 @@ use tokio::time::Instant;
 
 use crate::course::Course;
 use crate::jobs::Jobs;
-use crate::lines::Line;
 use crate::outcome::RunError;
 use crate::signals::Interrupt;
 
@@ -54,11 +53,15 @@ impl Stop {
 pub(crate) struct Stopping {
     begun: Option<(Stop, Instant)>,
     is_text: bool,
+    /// Nobody has been told yet what a second Ctrl-C does.
+    is_hint_due: bool,
+    /// The server has stored the cancel.
+    is_cancelled: bool,
 }
 
 impl Stopping {
     pub(crate) fn new(is_text: bool) -> Self {
-        Self { begun: None, is_text }
+        Self { begun: None, is_text, is_hint_due: false, is_cancelled: false }
     }
 
     pub(crate) fn is_begun(&self) -> bool {
@@ -67,6 +70,21 @@ impl Stopping {
 
     pub(crate) fn stop(&self) -> Option<Stop> {
         self.begun.map(|(stop, _)| stop)
+    }
+
+    /// The server has stored the cancel: the turn ends, seen or not.
+    pub(crate) fn acknowledge(&mut self) {
+        self.is_cancelled = true;
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.is_cancelled
+    }
+
+    /// What is to be said now that the turn is being stopped, once.
+    pub(crate) fn take_hint(&mut self) -> Option<&'static str> {
+        std::mem::take(&mut self.is_hint_due)
+            .then_some("stopping the turn; Ctrl-C again leaves without waiting")
     }
 
     /// When it is no longer waited for.
@@ -96,7 +114,6 @@ impl Stopping {
         interrupt: Interrupt,
         jobs: &mut Jobs,
         course: &Course,
-        lines: &mut Vec<Line>,
     ) -> Result<(), Leave> {
         let stop = Stop::of(interrupt);
         match self.begun {
@@ -106,10 +123,7 @@ impl Stopping {
                 Err(Leave::Left)
             }
             None => {
-                if stop == Stop::CtrlC && self.is_text {
-                    let text = "stopping the turn; Ctrl-C again leaves without waiting";
-                    lines.push(Line::Notice(text.to_owned()));
-                }
+                self.is_hint_due = stop == Stop::CtrlC && self.is_text;
                 self.begin(stop, jobs, course);
                 Ok(())
             }

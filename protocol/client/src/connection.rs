@@ -59,7 +59,7 @@ struct Frame<'a> {
     meta: Option<&'a Meta>,
 }
 
-/// Tells the server when the caller no longer waits.
+/// Tells the server when the caller no longer waits; never of a call that changes something, which it might undo.
 struct Abandon<'a> {
     outbox: &'a Outbox,
     id: Option<i64>,
@@ -91,7 +91,8 @@ impl Client {
         Self { shared: self.shared.clone(), meta: Some(Meta::of(workspace)) }
     }
 
-    /// Calls a method. Waits while 256 requests are in flight. Dropping the future cancels the request at the server.
+    /// Calls a method. Waits while 256 requests are in flight. Dropping the future cancels a read at the
+    /// server; a call that changes something goes on there and keeps its place until it is answered.
     pub async fn call<C: Call>(&self, params: C) -> Result<C::Reply, CallError> {
         self.call_with(&params).await
     }
@@ -153,7 +154,7 @@ impl Client {
             // Names and numbers always encode; an empty frame would be refused by the server as malformed.
             serde_json::to_string(&frame).unwrap_or_default()
         })?;
-        let mut abandon = Abandon { outbox, id: Some(id) };
+        let mut abandon = Abandon { outbox, id: (!method.facts().mutates).then_some(id) };
         let outcome = answer.await;
         abandon.id = None;
         outcome.unwrap_or_else(|_dropped| Err(self.closed()))

@@ -3,7 +3,7 @@
 //! Tested below.
 
 use std::ffi::OsStr;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use gent_protocol::{Identity, Millis, ProtocolVersion, Secret};
@@ -72,14 +72,6 @@ pub enum EntryError {
         #[source]
         source: std::io::Error,
     },
-    /// It does not decode.
-    #[error(
-        "{path} is no entry of a server: stop the server that owns the data directory and remove the file"
-    )]
-    Decode {
-        /// The file.
-        path: PathBuf,
-    },
 }
 
 /// A server that was found and proved.
@@ -100,7 +92,7 @@ pub struct Attached {
 pub enum Attach {
     /// It is there and holds the token.
     Attached(Box<Attached>),
-    /// No entry: none runs, or one is just starting. Whoever can take the lock knows which.
+    /// No entry that can be read: none runs, or one is just starting. Whoever can take the lock knows which.
     NoServer,
     /// An entry, but nobody listens there: its server was killed, or is just going.
     Silent {
@@ -128,9 +120,8 @@ pub enum Attach {
 
 /// Looks for the server of a data directory and checks its proof. `nonce`: 16 to 64 hex digits, new each time.
 pub async fn find_server(data_dir: &Path, nonce: &str) -> Result<Attach, EntryError> {
-    let path = entry_path(data_dir);
     let Some(entry) = read_entry(data_dir)? else { return Ok(Attach::NoServer) };
-    let Ok(url) = entry.url.parse::<ServerUrl>() else { return Err(EntryError::Decode { path }) };
+    let Ok(url) = entry.url.parse::<ServerUrl>() else { return Ok(Attach::NoServer) };
     let token = match read_small(&entry.token_file) {
         Ok(Some(token)) => Secret::new(token.trim()),
         // The entry outlived its token: a server is being replaced, or was removed by hand.
@@ -152,7 +143,8 @@ pub async fn attach_at(url: ServerUrl, token: Secret, nonce: &str) -> Result<Att
     Ok(Attached { url, token, identity, pid: None })
 }
 
-/// Reads the entry of a data directory; none when there is no such file.
+/// Reads the entry of a data directory. None when there is no such file, or something else in its place: the lock
+/// decides whether a server runs, and the next one writes its entry over it.
 pub fn read_entry(data_dir: &Path) -> Result<Option<Entry>, EntryError> {
     let path = entry_path(data_dir);
     let text = match read_small(&path) {
@@ -160,21 +152,24 @@ pub fn read_entry(data_dir: &Path) -> Result<Option<Entry>, EntryError> {
         Ok(None) => return Ok(None),
         Err(source) => return Err(EntryError::Read { path, source }),
     };
-    match serde_json::from_str(&text) {
-        Ok(entry) => Ok(Some(entry)),
-        Err(_unfit) => Err(EntryError::Decode { path }),
-    }
+    Ok(serde_json::from_str(&text).ok())
 }
 
+/// The text of a small file; none where there is no file, or one without text.
 fn read_small(path: &Path) -> std::io::Result<Option<String>> {
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
+    let read = || -> std::io::Result<Option<String>> {
+        // To open a pipe is to wait for its writer, and a device may never end.
+        if !std::fs::metadata(path)?.is_file() {
+            return Ok(None);
+        }
+        let mut text = String::new();
+        std::fs::File::open(path)?.take(ENTRY_BYTES).read_to_string(&mut text)?;
+        Ok(Some(text))
     };
-    let mut text = String::new();
-    file.take(ENTRY_BYTES).read_to_string(&mut text)?;
-    Ok(Some(text))
+    match read() {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => Ok(None),
+        outcome => outcome,
+    }
 }
 
 #[cfg(test)]
@@ -222,11 +217,34 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_entry_that_does_not_decode_is_named() {
+    async fn an_entry_that_does_not_decode_is_none_and_blocks_no_start() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(entry_path(dir.path()), "{").unwrap();
-        let error = find_server(dir.path(), NONCE).await.unwrap_err();
-        assert!(error.to_string().contains("server.json"), "{error}");
+        write_entry(dir.path(), 7);
+        let whole = std::fs::read_to_string(entry_path(dir.path())).unwrap();
+        let nowhere = whole.replace("http://127.0.0.1:7", "nowhere");
+        for text in [&b""[..], b"{", b"\xff\xfe", b"[]", nowhere.as_bytes()] {
+            std::fs::write(entry_path(dir.path()), text).unwrap();
+            let found = find_server(dir.path(), NONCE).await;
+            assert!(matches!(found, Ok(Attach::NoServer)), "{text:?}: {found:?}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_pipe_in_the_place_of_entry_or_token_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = |path: &Path| {
+            #[expect(clippy::disallowed_methods, reason = "the library has no call that makes a pipe")]
+            let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+            assert!(made.success());
+        };
+        pipe(&entry_path(dir.path()));
+        assert!(matches!(find_server(dir.path(), NONCE).await, Ok(Attach::NoServer)));
+        std::fs::remove_file(entry_path(dir.path())).unwrap();
+        write_entry(dir.path(), 7);
+        std::fs::remove_file(token_path(dir.path())).unwrap();
+        pipe(&token_path(dir.path()));
+        assert!(matches!(find_server(dir.path(), NONCE).await, Ok(Attach::Silent { .. })));
     }
 
     #[tokio::test]

@@ -19,7 +19,6 @@ use gent_server::{COMMIT, LogFormat, VERSION};
     name = "gent",
     arg_required_else_help = true,
     subcommand_required = true,
-    disable_help_subcommand = true,
     after_help = "Begin with `gent demo`: no account and no network needed. Then set OPENAI_API_KEY, OPENAI_BASE_URL or \
                   ANTHROPIC_API_KEY, or start a local model server, and `gent run \"What does this project do?\"`.\n\n\
                   Files are in ~/.gent, or where GENT_DATA_DIR says."
@@ -81,15 +80,16 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "PROVIDER/NAME")]
     pub(crate) model: Option<ModelId>,
     /// Go on in this session of the directory.
-    #[arg(long, value_name = "ID", conflicts_with = "continue_newest")]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["continue_newest", "isolate"])]
     pub(crate) session: Option<SessionId>,
     /// Go on in the newest session of the directory.
-    #[arg(long = "continue")]
+    #[arg(long = "continue", conflicts_with = "isolate")]
     pub(crate) continue_newest: bool,
     /// The agent of a new session; it is fixed from then on.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["session", "continue_newest"])]
     pub(crate) agent: Option<AgentName>,
-    /// Let every command of the agent run without asking: only where nothing can be lost.
+    /// Let every command of the agent run without asking: only where nothing can be lost. A new session keeps this for
+    /// its later turns.
     #[arg(long)]
     pub(crate) approve_all: bool,
     /// What both ways of running have.
@@ -173,9 +173,9 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Run as a server in the background does: in a session of its own, without a log on standard error.
-    #[arg(long)]
+    #[arg(long, hide = true)]
     pub(crate) detached: bool,
-    /// End after so many minutes without client, turn or alarm; 0 is never.
+    /// End after so many minutes without a client or a running turn; 0 is never.
     #[arg(long, value_name = "MINUTES")]
     pub(crate) idle_exit: Option<u32>,
     /// The form of the log on standard error.
@@ -337,6 +337,8 @@ mod tests {
             "gent run --session s --agent main x",
             "gent run --continue --agent main x",
             "gent run --connect http://h:1 --isolate x",
+            "gent run --continue --isolate x",
+            "gent run --session s --isolate x",
             "gent run --model nothing x",
             "gent run --timeout 0 x",
             "gent serve --host example.com",
@@ -362,10 +364,29 @@ mod tests {
 
     #[test]
     fn help_and_version_are_no_failure() {
-        for line in ["gent --help", "gent --version", "gent run -h", "gent serve --help", "gent doctor -h"] {
+        for line in [
+            "gent --help",
+            "gent help",
+            "gent help run",
+            "gent --version",
+            "gent run -h",
+            "gent serve --help",
+            "gent doctor -h",
+        ] {
             assert_eq!(refused(line).2, 0, "{line}");
         }
         assert!(refused("gent --version").1.starts_with(&format!("gent {VERSION}")));
         assert!(refused("gent run -h").1.contains("Exit code: 0 answered"));
+    }
+
+    #[test]
+    fn help_tells_what_a_choice_means_and_only_what_there_is() {
+        let words = |line: &str| refused(line).1.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words("gent run -h").contains("A new session keeps this for its later turns"));
+        let serve = words("gent serve -h");
+        assert!(serve.contains("without a client or a running turn"), "{serve}");
+        for hidden in ["alarm", "--detached", "--isolate"] {
+            assert!(!serve.contains(hidden), "{hidden}: {serve}");
+        }
     }
 }

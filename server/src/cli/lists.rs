@@ -1,5 +1,5 @@
 //! Owns `gent sessions` and `gent actors`: what is asked for and how it is printed. Tables are drawn by the client crate.
-//! Tested end to end.
+//! Tested below and end to end.
 
 use std::path::Path;
 
@@ -74,9 +74,17 @@ pub(crate) fn actors(options: &ListOptions, environment: &Environment) -> Result
     if options.json {
         say_json(&Page::whole(actors))?
     } else {
-        say(&actors_table(&actors))?
+        say(&actors_text(&actors))?
     }
     Ok(0)
+}
+
+fn actors_text(actors: &[ActorRow]) -> String {
+    if actors.is_empty() {
+        "the server has no branch actors: `gent run` wakes one\n".to_owned()
+    } else {
+        actors_table(actors)
+    }
 }
 
 fn now() -> Millis {
@@ -87,4 +95,14 @@ fn now() -> Millis {
     let now = std::time::SystemTime::now();
     let since = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_actors_are_a_sentence_and_not_an_empty_table() {
+        assert_eq!(actors_text(&[]), "the server has no branch actors: `gent run` wakes one\n");
+    }
 }

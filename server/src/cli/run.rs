@@ -83,6 +83,7 @@ fn execute(
         model: task.model,
         grant: task.grant,
         env: session_environment(environment.variables()),
+        keeps_session: !common.isolate,
         format: match common.output_format {
             Format::Text => OutputFormat::Text,
             Format::Json => OutputFormat::Json,

@@ -17,6 +17,9 @@ fn malformed_frames_and_unknown_methods_are_answered_and_the_socket_stays() {
             ("{", -32700, Value::Null),
             ("[]", -32600, Value::Null),
             (r#"{"jsonrpc":"1.0","id":7,"method":"x"}"#, -32600, json!(7)),
+            (r#"{"jsonrpc":"2.0","id":7,"method":5}"#, -32600, json!(7)),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"server.status","params":[]}"#, -32600, json!(7)),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"server.status"}"#, -32600, json!(null)),
             (r#"{"jsonrpc":"2.0","id":"a","method":"server.statu"}"#, -32601, json!("a")),
         ] {
             client.text(text).await;
@@ -42,13 +45,17 @@ fn a_missing_or_malformed_workspace_is_refused_on_streams_too_i30() {
             assert_eq!(answer["error"]["data"]["tag"], "WorkspaceHeaderError", "{method}");
             assert!(answer["error"]["message"].as_str().unwrap().contains("missing"));
         }
-        for (method, workspace) in
-            [("session.list", "x"), ("session.events", &WORKSPACE.to_uppercase()), ("server.status", "x")]
-        {
-            let meta = json!({"workspace": workspace});
+        for (method, meta) in [
+            ("session.list", json!({"workspace": "x"})),
+            ("session.events", json!({"workspace": WORKSPACE.to_uppercase()})),
+            ("server.status", json!({"workspace": "x"})),
+            ("session.list", json!({"workspace": 5})),
+            ("session.events", json!("x")),
+        ] {
             client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "meta": meta})).await;
             let answer = client.read().await;
             assert_eq!(answer["error"]["data"]["tag"], "WorkspaceHeaderError", "{method}");
+            assert_eq!(answer["id"], 1, "{method}");
             assert!(answer["error"]["message"].as_str().unwrap().contains("invalid"));
         }
         client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "server.status"})).await;

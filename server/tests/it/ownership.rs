@@ -53,6 +53,12 @@ async fn the_error_of_a_server_in_the_background_reaches_its_client_b123() {
         .unwrap();
     let refused = ensure_server(&place.paths(), &place.environment()).await.unwrap_err();
     assert!(matches!(&refused, StartError::Refused { message } if message.contains("data.db")), "{refused}");
+    // In the background nobody can ask for the causes: they come along, to the client and into the log.
+    let log = std::fs::read_to_string(place.paths().log()).unwrap();
+    let failed = log.lines().find(|line| line.contains("server.failed")).unwrap();
+    for said in [&refused.to_string(), failed] {
+        assert!(said.contains("(because: file is not a database)"), "{said}");
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Tests the opening of an SQLite file: what is refused, what is copied, which life of the store it is.
 
+use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -49,8 +50,36 @@ fn a_file_that_is_no_database_at_all_is_refused() {
     let db = unopened();
     std::fs::write(path(&db), "just some text, long enough to be looked at as a header of a database file")
         .unwrap();
-    assert!(matches!(open(db.config()), Err(OpenError::Foreign { .. })));
+    let error = open(db.config()).err().unwrap();
+    assert!(error.to_string().contains("another place"), "{error}");
+    assert!(error.source().unwrap().to_string().contains("not a database"));
     assert!(matches!(inspect(&db.location), Err(OpenError::Foreign { .. })));
+}
+
+#[test]
+fn a_truncated_or_overwritten_database_is_told_as_damaged_with_its_cause() {
+    let spoil: [fn(&mut Vec<u8>); 2] = [
+        |bytes| bytes.truncate(3 * 4_096),
+        // The root of the schema, behind the header of the file.
+        |bytes| bytes[100..4_096].fill(0xA5),
+    ];
+    for spoil in spoil {
+        let db = Fixture::sqlite();
+        db.session("s", 1);
+        db.store().close();
+        db.shut();
+        let mut bytes = std::fs::read(path(&db)).unwrap();
+        spoil(&mut bytes);
+        std::fs::write(path(&db), &bytes).unwrap();
+        let error = open(db.config()).err().unwrap();
+        assert!(matches!(error, OpenError::Damaged { .. }), "{error}: {:?}", error.source());
+        let told = error.to_string();
+        for words in ["data.db is damaged", "gent doctor", "backups/"] {
+            assert!(told.contains(words), "{told}");
+        }
+        assert!(error.source().unwrap().to_string().contains("malformed"));
+        assert!(inspect(&db.location).unwrap().damage[0].contains("malformed"));
+    }
 }
 
 #[test]

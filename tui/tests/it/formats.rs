@@ -1,6 +1,6 @@
 //! What a run writes, format by format.
 
-use gent_tui::{OutputFormat, Terminals};
+use gent_tui::{Grant, OutputFormat, Terminals};
 use serde_json::{Value, json};
 
 use crate::scene::{Peer, Stdout, begin, begin_with, request};
@@ -24,7 +24,7 @@ async fn play(peer: &mut Peer) {
 async fn text_to_a_pipe_is_the_whole_last_answer_and_everything_else_is_on_stderr() {
     let mut scene = begin(request(OutputFormat::Text), 1).await;
     let mut peer = scene.peer();
-    peer.open_text().await;
+    peer.open().await;
     play(&mut peer).await;
     let (outcome, written) = scene.end().await;
     assert_eq!(outcome.exit_code, 0);
@@ -39,7 +39,7 @@ async fn text_to_a_terminal_streams_line_by_line_and_cannot_steer_it() {
     request.terminals = Terminals { stdout: true, dim_stderr: true };
     let mut scene = begin(request, 1).await;
     let mut peer = scene.peer();
-    peer.open_text().await;
+    peer.open().await;
     play(&mut peer).await;
     let (outcome, written) = scene.end().await;
     assert_eq!(outcome.exit_code, 0);
@@ -57,7 +57,7 @@ async fn text_to_a_terminal_streams_line_by_line_and_cannot_steer_it() {
 }
 
 #[tokio::test]
-async fn json_is_one_object_and_nothing_else() {
+async fn json_is_one_object_after_the_line_that_names_the_model() {
     let mut scene = begin(request(OutputFormat::Json), 1).await;
     let mut peer = scene.peer();
     peer.open().await;
@@ -68,8 +68,8 @@ async fn json_is_one_object_and_nothing_else() {
         "text": "All \u{1b}[31mgood.", "steps": 2, "toolCalls": 1,
         "usage": { "inputTokens": 10, "outputTokens": 5 }, "costUsd": 0.25, "durationMs": 12,
     });
-    assert_eq!(written.out(), format!("{expected}\n"));
-    assert_eq!(written.err(), [""; 0]);
+    let model = "err: · model demo/demo: it was asked for".to_owned();
+    assert_eq!(written.all(), [model, format!("out: {expected}\n")]);
 }
 
 #[tokio::test]
@@ -85,6 +85,7 @@ async fn stream_json_is_the_turn_s_own_envelopes_as_they_came_and_then_the_resul
     assert_eq!(ids, (2..=11).collect::<Vec<i64>>());
     let first = r#"{"id":2,"sessionId":"s","branchId":"b","createdAt":7,"event":{"_tag":"MessageReceived","#;
     assert!(out.starts_with(first), "{out}");
+    assert_eq!(written.err(), ["· model demo/demo: it was asked for"]);
     let last = lines.last().unwrap();
     assert_eq!((&last["type"], &last["outcome"]), (&json!("result"), &json!("answered")));
 }
@@ -138,7 +139,7 @@ async fn each_way_a_turn_can_end_has_its_outcome_and_its_exit_code() {
 async fn a_failure_is_said_once_on_stderr_with_the_way_on() {
     let mut scene = begin(request(OutputFormat::Text), 1).await;
     let mut peer = scene.peer();
-    let send = peer.open_text().await;
+    let send = peer.open().await;
     peer.prompt_received().await;
     peer.error("no model: set OPENAI_API_KEY").await;
     peer.completed(json!({ "streamFailed": true })).await;
@@ -151,6 +152,58 @@ async fn a_failure_is_said_once_on_stderr_with_the_way_on() {
         "· the session goes on with `gent run --session s`",
     ];
     assert_eq!(written.err(), expected);
+}
+
+#[tokio::test]
+async fn a_model_that_is_named_late_still_comes_before_the_answer() {
+    let mut scene = begin(request(OutputFormat::Json), 1).await;
+    let mut peer = scene.peer();
+    let create = peer.expect("session.create").await;
+    peer.answer(&create, json!({ "sessionId": "s", "branchId": "b", "name": "n" })).await;
+    peer.follow().await;
+    peer.expect("message.send").await;
+    peer.prompt_received().await;
+    peer.completed(json!({})).await;
+    peer.tell_model().await;
+    let (_, written) = scene.end().await;
+    assert_eq!(written.all()[0], "err: · model demo/demo: it was asked for");
+    assert_eq!(written.all().len(), 2);
+}
+
+#[tokio::test]
+async fn a_session_that_is_gone_with_its_run_is_not_offered_to_go_on_with() {
+    let mut request = request(OutputFormat::Text);
+    request.keeps_session = false;
+    let mut scene = begin(request, 1).await;
+    let mut peer = scene.peer();
+    peer.open().await;
+    peer.prompt_received().await;
+    peer.completed(json!({ "streamFailed": true })).await;
+    let (_, written) = scene.end().await;
+    assert_eq!(written.err(), ["· model demo/demo: it was asked for", "error: the turn failed"]);
+}
+
+#[tokio::test]
+async fn the_first_blocked_call_says_how_such_calls_are_allowed() {
+    for (grant, first) in [
+        (Grant::Nothing, "· read blocked (--approve-all allows it)"),
+        // Who has allowed everything is not told to.
+        (Grant::Session, "· read blocked"),
+    ] {
+        let mut request = request(OutputFormat::Text);
+        request.grant = grant;
+        let mut scene = begin(request, 1).await;
+        let mut peer = scene.peer();
+        peer.open().await;
+        peer.prompt_received().await;
+        for id in ["c1", "c2"] {
+            peer.tool("ToolCallStarted", id, None).await;
+            peer.tool("ToolCallSucceeded", id, Some("blocked")).await;
+        }
+        peer.completed(json!({})).await;
+        let (_, written) = scene.end().await;
+        assert_eq!(written.err()[1..], [first, "· read blocked"]);
+    }
 }
 
 #[tokio::test]
@@ -170,7 +223,7 @@ async fn an_answer_that_starts_again_is_not_mixed_with_what_was_shown() {
     request.terminals.stdout = true;
     let mut scene = begin(request, 1).await;
     let mut peer = scene.peer();
-    peer.open_text().await;
+    peer.open().await;
     peer.prompt_received().await;
     peer.step_started(1, "one").await;
     peer.chunk(1, "one", 0, "Half an").await;
@@ -188,7 +241,7 @@ async fn an_answer_that_starts_again_is_not_mixed_with_what_was_shown() {
 async fn a_call_that_starts_twice_because_it_waited_for_an_answer_is_one_call_and_one_line() {
     let mut scene = begin(request(OutputFormat::Text), 1).await;
     let mut peer = scene.peer();
-    peer.open_text().await;
+    peer.open().await;
     peer.prompt_received().await;
     peer.tool("ToolCallStarted", "c1", None).await;
     peer.tool("ToolCallStarted", "c1", None).await;

@@ -89,6 +89,7 @@ pub(crate) fn request(format: OutputFormat) -> RunRequest {
         model: None,
         grant: Grant::Nothing,
         env: Default::default(),
+        keeps_session: true,
         format,
         timeout: None,
         ids: RunIds { create: id("create"), send: id("r"), cancel: id("cancel") },
@@ -183,20 +184,20 @@ impl Peer {
         events["params"].clone()
     }
 
-    /// Makes the session, opens its stream and takes the prompt.
+    /// Makes the session, opens its stream, takes the prompt and tells the model.
     pub(crate) async fn open(&mut self) -> Value {
         let create = self.expect("session.create").await;
         self.answer(&create, json!({ "sessionId": "s", "branchId": "b", "name": "Hello there" })).await;
         self.follow().await;
-        self.expect("message.send").await
+        let send = self.expect("message.send").await;
+        self.tell_model().await;
+        send
     }
 
-    /// `open` for a run that is shown as text, which asks for the model.
-    pub(crate) async fn open_text(&mut self) -> Value {
-        let send = self.open().await;
+    /// Answers which model it is.
+    pub(crate) async fn tell_model(&mut self) {
         let ask = self.expect("session.getSnapshot").await;
         self.answer(&ask, snapshot(0)).await;
-        send
     }
 
     pub(crate) async fn prompt_received(&mut self) {

@@ -31,6 +31,7 @@ async fn a_new_session_gets_name_directory_agent_model_leave_and_environment_onc
     peer.answer(&create, json!({ "sessionId": "s", "branchId": "b", "name": "n" })).await;
     assert_eq!(peer.follow().await, json!({ "sessionId": "s", "branchId": "b", "after": 0 }));
     let send = peer.expect("message.send").await;
+    peer.tell_model().await;
     let expected = json!({
         "sessionId": "s", "branchId": "b", "content": "Hello there\nfriend", "requestId": "r",
     });
@@ -83,6 +84,8 @@ async fn continue_takes_the_newest_session_that_no_other_one_made() {
     let get = peer.expect("session.get").await;
     assert_eq!(get["params"]["sessionId"], "s");
     peer.answer(&get, json!(null)).await;
+    let branches = peer.expect("branch.list").await;
+    peer.refuse(&branches, "NotFoundError", json!({})).await;
     scene.end().await;
 }
 
@@ -106,7 +109,10 @@ async fn a_session_of_another_directory_is_refused_with_the_server_s_own_sentenc
     let mut scene = begin(request, 1).await;
     let mut peer = scene.peer();
     let get = peer.expect("session.get").await;
-    peer.refuse(&get, "NotFoundError", json!({})).await;
+    peer.answer(&get, json!(null)).await;
+    let branches = peer.expect("branch.list").await;
+    assert_eq!(branches["params"]["sessionId"], "s");
+    peer.refuse(&branches, "NotFoundError", json!({})).await;
     let (outcome, written) = scene.end().await;
     assert_eq!(outcome.exit_code, 1);
     assert_eq!(outcome.result.error.unwrap().tag, "NotFoundError");

@@ -17,7 +17,7 @@ fn cancel() -> serde_json::Value {
 async fn ctrl_c_cancels_exactly_this_turn_and_waits_for_its_end() {
     let mut scene = begin(request(OutputFormat::Text), 1).await;
     let mut peer = scene.peer();
-    peer.open_text().await;
+    peer.open().await;
     scene.signals.send(Interrupt::CtrlC).await.unwrap();
     let steer = peer.expect("steer.command").await;
     assert_eq!(steer["params"], cancel());
@@ -29,6 +29,67 @@ async fn ctrl_c_cancels_exactly_this_turn_and_waits_for_its_end() {
     assert_eq!(outcome.exit_code, 130);
     assert_eq!(written.out(), "partial\n");
     assert!(written.err().contains(&"· stopping the turn; Ctrl-C again leaves without waiting".to_owned()));
+}
+
+#[tokio::test]
+async fn the_first_ctrl_c_is_answered_at_once_even_in_the_middle_of_a_line() {
+    let mut request = request(OutputFormat::Text);
+    request.terminals.stdout = true;
+    let mut scene = begin(request, 1).await;
+    let mut peer = scene.peer();
+    peer.open().await;
+    peer.prompt_received().await;
+    peer.step_started(1, "run").await;
+    peer.chunk(1, "run", 0, "half a li").await;
+    while scene.written.out().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    scene.signals.send(Interrupt::CtrlC).await.unwrap();
+    peer.expect("steer.command").await;
+    // Nothing more comes from the server until the hint is there.
+    let hint = "err: · stopping the turn; Ctrl-C again leaves without waiting".to_owned();
+    while !scene.written.all().contains(&hint) {
+        tokio::task::yield_now().await;
+    }
+    peer.chunk(1, "run", 9, "ne").await;
+    peer.answered(1, "half a line").await;
+    peer.completed(json!({ "interrupted": true })).await;
+    let (_, written) = scene.end().await;
+    let model = "err: · model demo/demo: it was asked for".to_owned();
+    let shown: Vec<String> = written.all().into_iter().filter(|line| *line != model).collect();
+    assert_eq!(shown[..5], ["out: half a li", "out: \n", hint.as_str(), "out: ne", "out: \n"]);
+}
+
+#[tokio::test]
+async fn that_the_turn_was_cancelled_is_said_only_when_the_server_has_said_so() {
+    for (is_kept, is_stored, message) in [
+        (true, true, "the turn was cancelled"),
+        (true, false, "left without waiting; the turn may still run in session s"),
+        (false, false, "left without waiting; session s ends with its private server"),
+    ] {
+        let mut request = request(OutputFormat::Text);
+        request.keeps_session = is_kept;
+        let mut scene = begin(request, 1).await;
+        let mut peer = scene.peer();
+        peer.open().await;
+        peer.prompt_received().await;
+        scene.signals.send(Interrupt::CtrlC).await.unwrap();
+        let steer = peer.expect("steer.command").await;
+        if is_stored {
+            peer.answer(&steer, json!({})).await;
+            // What comes after the answer shows that it was read.
+            peer.error("seen").await;
+            while !scene.written.err().contains(&"error: seen".to_owned()) {
+                tokio::task::yield_now().await;
+            }
+        }
+        scene.signals.send(Interrupt::CtrlC).await.unwrap();
+        // The goodbye takes back neither the prompt nor the cancel.
+        assert_eq!(peer.expect("stream.cancel").await["params"]["subscription"], "sub");
+        peer.expect("closed").await;
+        let (outcome, _) = scene.end().await;
+        assert_eq!((outcome.exit_code, outcome.result.error.unwrap().message.as_str()), (130, message));
+    }
 }
 
 #[tokio::test]

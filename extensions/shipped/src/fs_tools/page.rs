@@ -22,6 +22,7 @@ pub(super) struct Page {
     used: usize,
     shown: u64,
     full: bool,
+    cut_off: bool,
     lossy: bool,
     ended_lines: u64,
     line_is_open: bool,
@@ -40,6 +41,7 @@ impl Page {
             used: 0,
             shown: 0,
             full: false,
+            cut_off: false,
             lossy: false,
             ended_lines: 0,
             line_is_open: false,
@@ -73,6 +75,17 @@ impl Page {
         if self.line_is_open {
             self.end_line(false);
         }
+    }
+
+    /// Ends the page although the file goes on: what there is of the open line is shown, and that it goes on.
+    pub(super) fn cut_off(&mut self) {
+        self.cut_off = true;
+        self.finish();
+    }
+
+    /// True when the file goes on where reading it was given up.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.cut_off
     }
 
     /// True when no further line will be shown.
@@ -135,7 +148,7 @@ impl Page {
         let line_break = if self.shown == 0 { 0 } else { 2 };
         let number_chars = json_chars(&number);
         let room = self.budget.saturating_sub(self.used + line_break + number_chars);
-        let needed = json_chars(head) + if n_chars > LINE_CHARS { MARK_CHARS } else { 0 };
+        let needed = json_chars(head) + if n_chars > LINE_CHARS || self.cut_off { MARK_CHARS } else { 0 };
         if needed > room {
             self.full = true;
             if self.shown > 0 {
@@ -146,7 +159,12 @@ impl Page {
         }
         self.lossy |= is_replaced && head.contains(char::REPLACEMENT_CHARACTER);
         let n_cut = n_chars - head.chars().count();
-        let mark = if n_cut == 0 { String::new() } else { format!(" [… {n_cut} characters cut]") };
+        let mark = match n_cut {
+            // Only the line that is open at the cut is shown after it.
+            _ if self.cut_off => " [… the line was not read to its end]".to_owned(),
+            0 => String::new(),
+            _ => format!(" [… {n_cut} characters cut]"),
+        };
         if self.shown > 0 {
             self.text.push('\n');
         }
@@ -224,6 +242,15 @@ mod tests {
         let text = page.into_text();
         assert!(json_chars(&text) <= 1_000);
         assert!(text.ends_with("characters cut]"), "{text}");
+    }
+
+    #[test]
+    fn a_page_that_is_cut_off_says_that_its_last_line_goes_on() {
+        let mut page = Page::new(1, 10, 1_000);
+        page.feed(b"a\nbc");
+        page.cut_off();
+        assert_eq!((page.line_count(), page.next_line(), page.is_cut_off()), (2, None, true));
+        assert_eq!(page.into_text(), "    1\ta\n    2\tbc [… the line was not read to its end]");
     }
 
     #[test]

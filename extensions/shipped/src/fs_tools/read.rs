@@ -1,5 +1,5 @@
 //! Owns the tool `read`: a page of a text file with numbered lines.
-//! Never waits for a pipe or a device and never holds more of a file than one piece. Tested in `tests/read.rs`.
+//! Never waits for a pipe or a device and never holds more of a file than one piece. Tested in `tests/read.rs` and below.
 
 use std::io::{ErrorKind, Read};
 use std::num::NonZeroU64;
@@ -32,6 +32,10 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// Bytes read behind a full page to count the lines that follow; a longer file is not counted to its end.
 const COUNTED_BYTES: u64 = 64 << 20;
 
+/// Bytes read in one call, whatever the file looks like and wherever its page begins: a second of a slow disk. Beyond
+/// it the page ends where it stands, `truncated`, and `lineCount` is a lower bound; a line further on is refused.
+const READ_BYTES: u64 = 128 << 20;
+
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ReadInput {
@@ -63,7 +67,7 @@ pub(super) fn tool(seen: Arc<SeenFiles>) -> Arc<dyn Tool> {
         "Reads a text file. Each line comes with its number and a tab in front, which are not part of the file. \
          A result holds at most 8,000 characters: when `truncated` is true, call again with `offset` set to \
          `nextOffset`. `lineCount` is the number of lines of the whole file (of a very long one, of its start). \
-         `lossy` says that some bytes were not valid text.",
+         A `truncated` result without `nextOffset` is as far into the file as this tool reads. `lossy` says that some bytes were not valid text.",
         "Read a file, page by page",
     );
     declaration.readonly = true;
@@ -97,6 +101,14 @@ async fn run(context: ToolContext, input: ReadInput, seen: Arc<SeenFiles>) -> Re
 fn make_output(page: Page, path: PathBuf, input: &ReadInput) -> Result<ReadOutput, ToolError> {
     let line_count = page.line_count();
     let first = input.offset.map_or(1, NonZeroU64::get);
+    if first > line_count.max(1) && page.is_cut_off() {
+        return Err(tell(format!(
+            "line {first} of {} is not in its first {} MiB, which is as far as `read` goes; \
+             take the lines out with `sed -n` in `bash`",
+            show(&path),
+            READ_BYTES >> 20
+        )));
+    }
     if first > line_count.max(1) {
         return Err(tell(format!(
             "{} has {line_count} lines, so there is no line {first}; use a smaller offset",
@@ -107,7 +119,7 @@ fn make_output(page: Page, path: PathBuf, input: &ReadInput) -> Result<ReadOutpu
     Ok(ReadOutput {
         path: show(&path),
         line_count,
-        truncated: next_offset.is_some(),
+        truncated: next_offset.is_some() || page.is_cut_off(),
         next_offset,
         lossy: page.is_lossy(),
         content: page.into_text(),
@@ -120,7 +132,7 @@ fn read_page(
     input: &ReadInput,
     cancelled: &CancellationToken,
 ) -> Result<(Page, Stamp), ToolError> {
-    let (mut file, metadata) = open_regular(path).map_err(|error| tell_open("read", path, &error))?;
+    let (file, metadata) = open_regular(path).map_err(|error| tell_open("read", path, &error))?;
     let limit = input.limit.map_or(DEFAULT_LINES, NonZeroU64::get);
     let budget = RESULT_CHARS.saturating_sub(ENVELOPE_CHARS + json_chars(&show(path)));
     let mut text = TextPage::new(Page::new(input.offset.map_or(1, NonZeroU64::get), limit, budget));
@@ -129,11 +141,17 @@ fn read_page(
     let piece_bytes = metadata.len().clamp(4_095, PIECE_BYTES - 1) + 1;
     let mut piece = vec![0; usize::try_from(piece_bytes).unwrap_or(4_096)];
     let (mut total, mut behind_page) = (0_u64, 0_u64);
+    // The one byte more tells a file that goes on from one that ends there.
+    let mut file = file.take(READ_BYTES + 1);
     while behind_page <= COUNTED_BYTES {
         if cancelled.is_cancelled() {
             return Err(stopped());
         }
         let n_read = match file.read(&mut piece) {
+            Ok(0) if file.limit() == 0 => {
+                text.page.cut_off();
+                break;
+            }
             Ok(0) => {
                 text.finish();
                 break;
@@ -225,5 +243,22 @@ impl TextPage {
     fn feed_decoded(&mut self) {
         self.page.feed(self.decoded.as_bytes());
         self.decoded.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_that_is_cancelled_stops_within_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f");
+        std::fs::write(&path, "a\n").unwrap();
+        let input = ReadInput { path: String::new(), offset: None, limit: None };
+        let cancelled = CancellationToken::new();
+        assert_eq!(read_page(&path, &input, &cancelled).unwrap().0.line_count(), 1);
+        cancelled.cancel();
+        assert!(matches!(read_page(&path, &input, &cancelled), Err(ToolError::TellModel(_))));
     }
 }

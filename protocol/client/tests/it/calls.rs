@@ -77,7 +77,7 @@ async fn an_answer_that_does_not_fit_fails_its_call_alone() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_is_cancelled_at_the_server() {
+async fn a_read_that_is_dropped_is_cancelled_at_the_server() {
     let (client, mut peer) = connected().await;
     let waiting = tokio::spawn({
         let client = client.clone();
@@ -92,6 +92,26 @@ async fn a_call_that_is_dropped_is_cancelled_at_the_server() {
     let (reply, ()) = tokio::join!(client.call(get("s")), async {
         let frame = peer.receive().await;
         peer.answer(&frame, json!(null)).await;
+    });
+    assert_eq!(reply.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_call_that_changes_something_is_only_no_longer_waited_for() {
+    let (client, mut peer) = connected().await;
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.call(Retire {}).await }
+    });
+    let frame = peer.receive().await;
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
+    // The next frame is the next call, not a cancel; the late answer is nobody's.
+    let (reply, ()) = tokio::join!(client.call(get("s")), async {
+        let next = peer.receive().await;
+        assert_eq!(next["method"], "session.get");
+        peer.answer(&frame, json!({ "running": 1, "withinMs": 1 })).await;
+        peer.answer(&next, json!(null)).await;
     });
     assert_eq!(reply.unwrap(), None);
 }

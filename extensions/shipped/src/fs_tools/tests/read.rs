@@ -135,3 +135,16 @@ async fn a_huge_file_is_read_for_its_page_alone() {
     let output = place.call("read", json!({"path": "f", "limit": 2})).await.unwrap();
     assert_eq!((&output["content"], &output["nextOffset"]), (&json!("    1\ta\n    2\tb"), &json!(3)));
 }
+
+#[tokio::test]
+async fn a_huge_file_without_line_breaks_is_not_read_to_its_end() {
+    let place = Workplace::new();
+    place.make("f", "a");
+    std::fs::File::options().write(true).open(place.path("f")).unwrap().set_len(1 << 40).unwrap();
+    let output = place.call("read", json!({"path": "f"})).await.unwrap();
+    assert_eq!((&output["lineCount"], &output["truncated"]), (&json!(1), &json!(true)));
+    assert!(output.get("nextOffset").is_none());
+    assert!(output["content"].as_str().unwrap().ends_with("not read to its end]"));
+    let sentence = place.failure("read", json!({"path": "f", "offset": 9_000})).await;
+    assert!(sentence.contains("line 9000") && sentence.contains("128 MiB"), "{sentence}");
+}

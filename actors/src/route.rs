@@ -63,16 +63,15 @@ pub(crate) async fn choose_model(
     if let Some(model) = services.settings.model() {
         return Ok(Choice { model, reason: "`model` in the user configuration names it".into() });
     }
+    let mut faults = Vec::new();
     for driver in &profile.drivers {
         let access = services.credentials.for_default(workspace, &driver.id());
-        if let Some(found) = driver.default_model(&access).await {
-            return Ok(Choice { model: found.id, reason: found.reason });
+        match driver.default_model(&access).await {
+            Ok(Some(found)) => return Ok(Choice { model: found.id, reason: found.reason }),
+            Ok(None) => {}
+            Err(error) => faults.push(error.to_string()),
         }
     }
-    Err(TurnFailure::Route { message: nothing_found(profile) })
-}
-
-fn nothing_found(profile: &Profile) -> String {
     let variables: Vec<&str> = profile
         .drivers
         .iter()
@@ -80,11 +79,29 @@ fn nothing_found(profile: &Profile) -> String {
         .flat_map(|spec| [spec.key_variable, spec.endpoint_variable])
         .flatten()
         .collect();
-    format!(
-        "no model was found: looked for --model, `model` in ~/.gent/config.json, {} and a model server on this \
-         machine (ports 11434, 1234, 8080); set one of them, or try `gent demo`",
-        variables.join(", ")
-    )
+    Err(TurnFailure::Route { message: nothing_found(&variables, &faults, &services.settings.notices()) })
+}
+
+/// The sentence for a search without a find: what was set in vain, else what could be set. A fault of the
+/// configuration is told too: it may be why its `model` was not seen.
+fn nothing_found(variables: &[&str], faults: &[String], notices: &[String]) -> String {
+    let mut message = if faults.is_empty() {
+        format!(
+            "no model was found: looked for --model, `model` in ~/.gent/config.json, {} and a model server on \
+             this machine (ports 11434, 1234, 8080); set one of them, or try `gent demo`",
+            variables.join(", ")
+        )
+    } else {
+        format!(
+            "no model was found: {}; correct that, name a model with --model, or try `gent demo`",
+            faults.join("; ")
+        )
+    };
+    for notice in notices {
+        message.push_str("; besides, ");
+        message.push_str(notice);
+    }
+    message
 }
 
 /// The driver of a model.
@@ -168,6 +185,16 @@ mod tests {
     #[test]
     fn the_main_agent_has_a_valid_name() {
         assert!(AgentName::parse(MAIN_AGENT).is_ok());
+    }
+
+    #[test]
+    fn who_set_something_in_vain_is_told_of_that_and_not_to_set_it() {
+        let plain = nothing_found(&["X_API_KEY", "X_BASE_URL"], &[], &[]);
+        assert!(plain.contains("X_API_KEY, X_BASE_URL") && plain.contains("set one of them"), "{plain}");
+        let fault = "X_BASE_URL is set, but http://h/v1 does not answer".to_owned();
+        let told = nothing_found(&["X_BASE_URL"], std::slice::from_ref(&fault), &["/c: no key `m`".into()]);
+        assert!(told.contains(&fault) && !told.contains("set one of them"), "{told}");
+        assert!(told.ends_with("besides, /c: no key `m`"), "{told}");
     }
 
     #[test]

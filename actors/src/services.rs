@@ -26,6 +26,11 @@ use crate::store::StoreHandle;
 pub trait Settings: Send + Sync {
     /// The model to use when session and agent name none.
     fn model(&self) -> Option<ModelId>;
+
+    /// One sentence for each thing in them that cannot be used: each turn begins by telling them.
+    fn notices(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// Calls that are allowed without anybody being asked, such as the demo's own commands.

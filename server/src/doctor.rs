@@ -53,15 +53,15 @@ impl DoctorLine {
 
 /// Looks at everything, in a fixed order.
 pub async fn doctor(paths: &Paths, environment: &Environment) -> Vec<DoctorLine> {
-    let (server, models) = tokio::join!(look_at_server(paths), look_for_local_models());
+    let (server, local_ports) = tokio::join!(look_at_server(paths), find_local_models());
     vec![
         look_at_data_dir(paths.data_dir()),
         look_at_database(paths, environment),
         look_at_lock(paths),
         server,
         look_at_config(paths),
-        look_at_keys(environment),
-        models,
+        look_at_keys(environment, !local_ports.is_empty()),
+        tell_local_models(&local_ports),
         look_at_terminal(environment),
         look_for_git(environment),
     ]
@@ -73,7 +73,7 @@ fn look_at_data_dir(data_dir: &Path) -> DoctorLine {
     let facts = match std::fs::metadata(data_dir) {
         Ok(facts) => facts,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return DoctorLine::good(NAME, format!("{shown} does not exist yet; the first start makes it"));
+            return look_at_place_of_data_dir(data_dir);
         }
         Err(error) => {
             return DoctorLine::bad(NAME, format!("{shown}: {error}"), "make it readable for yourself");
@@ -100,6 +100,22 @@ fn look_at_data_dir(data_dir: &Path) -> DoctorLine {
         return DoctorLine::bad(NAME, format!("{shown} is open to others (mode {mode:o})"), repair);
     }
     DoctorLine::good(NAME, format!("{shown}, private and writable"))
+}
+
+/// Whether the directory can be made: tried with another one, which is taken away again, in the nearest place there is.
+fn look_at_place_of_data_dir(data_dir: &Path) -> DoctorLine {
+    const NAME: &str = "data directory";
+    let shown = data_dir.display();
+    let place = data_dir.ancestors().skip(1).find(|place| place.exists()).unwrap_or(data_dir);
+    let probe = place.join(format!(".gent-doctor-{}", std::process::id()));
+    match std::fs::create_dir(&probe).and_then(|()| std::fs::remove_dir(&probe)) {
+        Ok(()) => DoctorLine::good(NAME, format!("{shown} does not exist yet; the first start makes it")),
+        Err(error) => DoctorLine::bad(
+            NAME,
+            format!("{shown} does not exist and cannot be made in {}: {error}", place.display()),
+            format!("make {} writable for yourself, or set GENT_DATA_DIR", place.display()),
+        ),
+    }
 }
 
 fn look_at_database(paths: &Paths, environment: &Environment) -> DoctorLine {
@@ -229,31 +245,33 @@ fn look_at_config(paths: &Paths) -> DoctorLine {
     }
 }
 
-fn look_at_keys(environment: &Environment) -> DoctorLine {
+fn look_at_keys(environment: &Environment, has_local_models: bool) -> DoctorLine {
     let set: Vec<_> =
         PROVIDER_VARIABLES.into_iter().filter(|name| environment.var_os(name).is_some()).collect();
-    let detail = if set.is_empty() {
-        "no provider variable is set; `gent demo` and local models need none".to_owned()
-    } else {
-        format!("set: {}", set.join(", "))
+    let detail = match (set.is_empty(), has_local_models) {
+        (false, _) => format!("set: {}", set.join(", ")),
+        (true, true) => "no provider variable is set; local models need none".to_owned(),
+        (true, false) => format!(
+            "no model can be found: no local server answers and none of {} is set; `gent demo` needs none",
+            PROVIDER_VARIABLES.join(", ")
+        ),
     };
     DoctorLine::good("keys", detail)
 }
 
-async fn look_for_local_models() -> DoctorLine {
+/// The ports on which a local model server answers.
+async fn find_local_models() -> Vec<u16> {
     let [a, b, c] = LOCAL_PORTS.map(answers_models);
     let (a, b, c) = tokio::join!(a, b, c);
-    let found: Vec<_> = LOCAL_PORTS
-        .into_iter()
-        .zip([a, b, c])
-        .filter(|(_, is_found)| *is_found)
-        .map(|(port, _)| port.to_string())
-        .collect();
+    LOCAL_PORTS.into_iter().zip([a, b, c]).filter_map(|(port, is_found)| is_found.then_some(port)).collect()
+}
+
+fn tell_local_models(found: &[u16]) -> DoctorLine {
+    let list = |ports: &[u16]| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
     let detail = if found.is_empty() {
-        let ports = LOCAL_PORTS.map(|port| port.to_string()).join(", ");
-        format!("none on {ports}")
+        format!("none on {}", list(&LOCAL_PORTS))
     } else {
-        format!("found on {}", found.join(", "))
+        format!("found on {}", list(found))
     };
     DoctorLine::good("local models", detail)
 }
@@ -340,6 +358,30 @@ mod tests {
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
         assert!(look_at_data_dir(dir.path()).ok);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_directory_that_can_be_made_is_well_and_one_that_cannot_fails_with_its_repair() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(look_at_data_dir(&dir.path().join("a/b")).ok);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        // Nobody makes a directory there, whatever their rights.
+        if cfg!(target_os = "linux") {
+            let line = look_at_data_dir(Path::new("/proc/gent/data"));
+            assert!(!line.ok && line.detail.contains("cannot be made in /proc"), "{line:?}");
+            assert!(line.repair.unwrap().contains("set GENT_DATA_DIR"));
+        }
+    }
+
+    #[test]
+    fn without_any_model_the_line_about_keys_says_so() {
+        let detail = |variables: &[(&str, &str)], has_local_models| {
+            let variables = variables.iter().map(|(n, v)| (n.into(), v.into()));
+            look_at_keys(&Environment::of(variables, "/w", "/bin/gent"), has_local_models).detail
+        };
+        assert!(detail(&[], false).starts_with("no model can be found"));
+        assert!(!detail(&[], true).contains("no model can be found"));
+        assert_eq!(detail(&[("OPENAI_API_KEY", "sk-secret")], false), "set: OPENAI_API_KEY");
     }
 
     #[test]

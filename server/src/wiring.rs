@@ -197,6 +197,10 @@ impl Settings for UserSettings {
     fn model(&self) -> Option<ModelId> {
         Config::read(self.path.as_deref()).model
     }
+
+    fn notices(&self) -> Vec<String> {
+        Config::read(self.path.as_deref()).complaints
+    }
 }
 
 /// The demo may run exactly its own command, and nothing else may run without being asked for.
@@ -253,6 +257,16 @@ mod tests {
                 .allows(&model("demo/demo"), &ApprovalRequest { text: String::new(), metadata: None })
         );
         assert!(!DemoCommands.allows(&model("openai/demo"), &asked("git ls-files", "bash")));
+    }
+
+    #[test]
+    fn faults_of_the_configuration_are_read_afresh_at_each_look() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.json");
+        let settings = UserSettings { path: Some(file.clone()) };
+        assert_eq!(settings.notices(), Vec::<String>::new());
+        std::fs::write(&file, r#"{"modell":"a/b"}"#).unwrap();
+        assert!(matches!(settings.notices().as_slice(), [one] if one.contains("`modell`")));
     }
 
     #[test]

@@ -229,10 +229,15 @@ async fn assemble(
     })
 }
 
-/// Tells the transcript what went wrong while preparing, and once that a model's facts are assumptions.
+/// Tells the transcript what went wrong while preparing, and once a turn what is wrong with the settings and that a
+/// model's facts are assumptions.
 async fn announce(job: &TurnJob, failures: &[String], model: &dyn LanguageModel) -> Result<(), TurnFailure> {
     let mut notices = failures.to_vec();
-    if model.is_assumed() && job.row.step == 0 && job.row.attempts == 0 {
+    let is_first = job.row.step == 0 && job.row.attempts == 0;
+    if is_first {
+        notices.extend(job.services.settings.notices());
+    }
+    if model.is_assumed() && is_first {
         let facts = model.facts();
         notices.push(format!(
             "nothing is known of the model {}: assuming a window of {} tokens, {} of output, and no price",

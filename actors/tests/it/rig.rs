@@ -48,9 +48,12 @@ impl ModelDriver for Scripted {
     fn needs_key(&self, _: Option<&str>) -> bool {
         false
     }
-    fn default_model<'a>(&'a self, _: &'a Access) -> BoxFuture<'a, Option<DefaultModel>> {
+    fn default_model<'a>(
+        &'a self,
+        _: &'a Access,
+    ) -> BoxFuture<'a, Result<Option<DefaultModel>, DriverError>> {
         let found = DefaultModel { id: self.facts.id.clone(), reason: "it is the test's".into() };
-        async move { Some(found) }.boxed()
+        async move { Ok(Some(found)) }.boxed()
     }
     fn list_models<'a>(&'a self, _: &'a Access) -> BoxFuture<'a, Result<Vec<Model>, DriverError>> {
         async move { Ok(vec![self.facts.clone()]) }.boxed()
@@ -169,10 +172,16 @@ impl Extension for TestSet {
     }
 }
 
-struct NoSettings;
-impl Settings for NoSettings {
+/// Settings that name no model.
+struct TestSettings {
+    notices: Vec<String>,
+}
+impl Settings for TestSettings {
     fn model(&self) -> Option<ModelId> {
         None
+    }
+    fn notices(&self) -> Vec<String> {
+        self.notices.clone()
     }
 }
 struct NoApproval;
@@ -194,6 +203,11 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) async fn new(script: Vec<Answer>) -> Self {
+        Self::with_notices(script, Vec::new()).await
+    }
+
+    /// With settings that have these faults.
+    pub(crate) async fn with_notices(script: Vec<Answer>, notices: Vec<String>) -> Self {
         let place = tempfile::tempdir().unwrap();
         let hub = Hub::default();
         let config = StoreConfig {
@@ -220,7 +234,7 @@ impl Rig {
             gent_home: None,
             platform: "test".into(),
             shell: None,
-            settings: Arc::new(NoSettings),
+            settings: Arc::new(TestSettings { notices }),
             standing_approval: Arc::new(NoApproval),
             secrets: Vec::new(),
             arbiters: 1,

@@ -40,6 +40,19 @@ async fn a_plain_answer_leaves_trace_1() {
 }
 
 #[actix::test]
+async fn a_fault_of_the_settings_is_told_once_a_turn() {
+    let script = vec![calls(&[("c1", "echo", "a")]), text("done"), text("again")];
+    let rig = Rig::with_notices(script, vec!["no key `modell`".into()]).await;
+    rig.send("r", "hi").await.unwrap();
+    let told = "Error(no key `modell`)";
+    let trace = rig.trace().await;
+    assert!(trace.starts_with(&format!("SessionStarted MR(r) {told} MCP SS1 ")), "{trace}");
+    assert_eq!(trace.matches(told).count(), 1, "{trace}");
+    rig.send("s", "hi").await.unwrap();
+    assert_eq!(rig.trace().await.matches(told).count(), 2);
+}
+
+#[actix::test]
 async fn two_calls_of_one_step_leave_trace_2() {
     let rig = Rig::new(vec![calls(&[("c1", "echo", "a"), ("c2", "break", "b")]), text("done")]).await;
     rig.send("r", "hi").await.unwrap();

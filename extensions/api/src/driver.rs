@@ -68,7 +68,11 @@ pub trait ModelDriver: Send + Sync {
 
     /// The model to take when nobody named one, or none when this driver has nothing to offer by itself.
     /// Drivers are asked in the order in which the host looks; a driver answers within 300 ms or not at all.
-    fn default_model<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Option<DefaultModel>>;
+    /// Fails where `access` was meant for it and is of no use: the sentence is told when no other driver has one.
+    fn default_model<'a>(
+        &'a self,
+        access: &'a Access,
+    ) -> BoxFuture<'a, Result<Option<DefaultModel>, DriverError>>;
 
     /// What it can serve now.
     fn list_models<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Result<Vec<Model>, DriverError>>;

@@ -76,9 +76,12 @@ impl ModelDriver for ScriptedDriver {
         false
     }
 
-    fn default_model<'a>(&'a self, _access: &'a Access) -> BoxFuture<'a, Option<DefaultModel>> {
+    fn default_model<'a>(
+        &'a self,
+        _access: &'a Access,
+    ) -> BoxFuture<'a, Result<Option<DefaultModel>, DriverError>> {
         let reason = "the test is scripted".to_owned();
-        async move { Some(DefaultModel { id: self.facts.id.clone(), reason }) }.boxed()
+        async move { Ok(Some(DefaultModel { id: self.facts.id.clone(), reason })) }.boxed()
     }
 
     fn list_models<'a>(&'a self, _access: &'a Access) -> BoxFuture<'a, Result<Vec<Model>, DriverError>> {

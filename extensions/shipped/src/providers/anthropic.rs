@@ -23,7 +23,9 @@ use super::catalog::{ANTHROPIC_DEFAULT, facts};
 use super::failure;
 use super::fragments::{FragmentCache, HeadCache};
 use super::http::{Headers, SharedHttp};
-use super::openai::{DEFAULT_TIMEOUT, LIST_TIMEOUT, chosen, listed_names, missing_key, unusable_name};
+use super::openai::{
+    DEFAULT_TIMEOUT, LIST_TIMEOUT, first_listed, listed_names, missing_key, own_default, unusable_name,
+};
 use super::peer::{Peer, PeerSpec, is_own_endpoint};
 use super::provider_id;
 
@@ -85,17 +87,26 @@ impl ModelDriver for AnthropicDriver {
         is_own_endpoint(SPEC, endpoint)
     }
 
-    fn default_model<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Option<DefaultModel>> {
+    fn default_model<'a>(
+        &'a self,
+        access: &'a Access,
+    ) -> BoxFuture<'a, Result<Option<DefaultModel>, DriverError>> {
         async move {
             // An address alone does not choose this driver: the search goes by the key.
-            access.key.as_ref()?;
-            let peer = Peer::new(SPEC, access).ok()?;
-            let listed = if peer.is_own {
-                None
-            } else {
-                self.names(&peer, DEFAULT_TIMEOUT).await.ok()?.into_iter().next()
-            };
-            chosen(&peer, ANTHROPIC_DEFAULT, listed.as_deref(), &self.id())
+            if access.key.is_none() {
+                return match access.endpoint {
+                    None => Ok(None),
+                    Some(_) => Err(DriverError::Unavailable {
+                        message: "ANTHROPIC_BASE_URL is set, but without ANTHROPIC_API_KEY no model is chosen there"
+                            .to_owned(),
+                    }),
+                };
+            }
+            let peer = Peer::new(SPEC, access)?;
+            if peer.is_own {
+                return Ok(own_default(&peer, ANTHROPIC_DEFAULT, &self.id()));
+            }
+            first_listed(&peer, self.names(&peer, DEFAULT_TIMEOUT).await, &self.id()).map(Some)
         }
         .boxed()
     }

@@ -52,8 +52,11 @@ impl ModelDriver for DemoDriver {
     }
 
     /// Nobody gets the demo for want of a model.
-    fn default_model<'a>(&'a self, _access: &'a Access) -> BoxFuture<'a, Option<DefaultModel>> {
-        async { None }.boxed()
+    fn default_model<'a>(
+        &'a self,
+        _access: &'a Access,
+    ) -> BoxFuture<'a, Result<Option<DefaultModel>, DriverError>> {
+        async { Ok(None) }.boxed()
     }
 
     fn list_models<'a>(&'a self, _access: &'a Access) -> BoxFuture<'a, Result<Vec<Model>, DriverError>> {

@@ -231,14 +231,18 @@ impl ModelDriver for LocalDriver {
         false
     }
 
-    fn default_model<'a>(&'a self, _access: &'a Access) -> BoxFuture<'a, Option<DefaultModel>> {
+    fn default_model<'a>(
+        &'a self,
+        _access: &'a Access,
+    ) -> BoxFuture<'a, Result<Option<DefaultModel>, DriverError>> {
         async move {
             let servers = self.servers().await;
-            let first = servers.first()?;
-            let name = first.names.first()?;
-            let id = ModelId::join(&self.id(), &listed_id(&servers, first.port, name)).ok()?;
-            let reason = format!("a model server answers on 127.0.0.1:{}", first.port);
-            Some(DefaultModel { id, reason })
+            Ok(servers.first().and_then(|first| {
+                let name = first.names.first()?;
+                let id = ModelId::join(&self.id(), &listed_id(&servers, first.port, name)).ok()?;
+                let reason = format!("a model server answers on 127.0.0.1:{}", first.port);
+                Some(DefaultModel { id, reason })
+            }))
         }
         .boxed()
     }

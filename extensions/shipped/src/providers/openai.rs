@@ -70,21 +70,28 @@ pub(super) fn missing_key(peer: &Peer) -> Option<DriverError> {
         .then(|| DriverError::Auth { message: format!("{} needs a key; set {variable}", peer.label()) })
 }
 
-/// The default of a driver with a key and an address: its own constant at the provider itself, else the first model
-/// that the server lists.
-pub(super) fn chosen(
+/// The default at the provider itself: a constant, for who has a key.
+pub(super) fn own_default(peer: &Peer, own: &str, provider: &ProviderId) -> Option<DefaultModel> {
+    peer.key.as_ref()?;
+    let reason = format!("{} is set", peer.spec.key_variable?);
+    Some(DefaultModel { id: ModelId::join(provider, own).ok()?, reason })
+}
+
+/// The default at another server: the first model it lists.
+pub(super) fn first_listed(
     peer: &Peer,
-    own: &str,
-    listed: Option<&str>,
+    names: Result<Vec<String>, ProviderFailure>,
     provider: &ProviderId,
-) -> Option<DefaultModel> {
-    if peer.is_own {
-        peer.key.as_ref()?;
-        let reason = format!("{} is set", peer.spec.key_variable?);
-        return Some(DefaultModel { id: ModelId::join(provider, own).ok()?, reason });
-    }
-    let reason = format!("{} is set and it is the first model listed there", peer.spec.endpoint_variable?);
-    Some(DefaultModel { id: ModelId::join(provider, listed?).ok()?, reason })
+) -> Result<DefaultModel, DriverError> {
+    let variable = peer.spec.endpoint_variable.unwrap_or("the endpoint");
+    let of_no_use = |why: &str| DriverError::Unavailable {
+        message: format!("{variable} is set, but {} {why}", peer.shown_address()),
+    };
+    let names = names
+        .map_err(|failure| of_no_use(&format!("does not answer with its models: {}", failure.message)))?;
+    let id = names.first().and_then(|name| ModelId::join(provider, name).ok());
+    let id = id.ok_or_else(|| of_no_use("lists no model"))?;
+    Ok(DefaultModel { id, reason: format!("{variable} is set and it is the first model listed there") })
 }
 
 /// The sentence for a model name that cannot be one.
@@ -109,18 +116,19 @@ impl ModelDriver for OpenAiDriver {
         is_own_endpoint(SPEC, endpoint)
     }
 
-    fn default_model<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Option<DefaultModel>> {
+    fn default_model<'a>(
+        &'a self,
+        access: &'a Access,
+    ) -> BoxFuture<'a, Result<Option<DefaultModel>, DriverError>> {
         async move {
             if access.key.is_none() && access.endpoint.is_none() {
-                return None;
+                return Ok(None);
             }
-            let peer = Peer::new(SPEC, access).ok()?;
-            let listed = if peer.is_own {
-                None
-            } else {
-                self.names(&peer, DEFAULT_TIMEOUT).await.ok()?.into_iter().next()
-            };
-            chosen(&peer, OPENAI_DEFAULT, listed.as_deref(), &self.id())
+            let peer = Peer::new(SPEC, access)?;
+            if peer.is_own {
+                return Ok(own_default(&peer, OPENAI_DEFAULT, &self.id()));
+            }
+            first_listed(&peer, self.names(&peer, DEFAULT_TIMEOUT).await, &self.id()).map(Some)
         }
         .boxed()
     }

@@ -65,6 +65,13 @@ impl Peer {
         })
     }
 
+    /// The address as a person may see it: whatever could hold a secret is left out.
+    pub(super) fn shown_address(&self) -> String {
+        let path = Url::parse(&self.base).map(|url| url.path().trim_end_matches('/').to_owned());
+        let scheme = if self.is_https { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.authority, path.unwrap_or_default())
+    }
+
     /// What messages call it.
     pub(super) fn label(&self) -> String {
         if self.is_own {
@@ -115,6 +122,13 @@ mod tests {
         assert_eq!(peer.key.unwrap().expose(), "sk-1");
         let own = Peer::new(SPEC, &Access::default()).unwrap();
         assert!(own.is_own && own.is_https && !own.is_loopback);
+    }
+
+    #[test]
+    fn the_shown_address_holds_no_user_information_and_no_query() {
+        let shown = |url: &str| Peer::new(SPEC, &access(url)).unwrap().shown_address();
+        assert_eq!(shown("http://127.0.0.1:9/v1/"), "http://127.0.0.1:9/v1");
+        assert_eq!(shown("https://user:hunter2@host?token=hunter3#x"), "https://host");
     }
 
     #[test]

@@ -284,20 +284,41 @@ async fn every_driver_takes_its_own_default_with_its_key_and_the_first_listed_mo
         ("anthropic", "ANTHROPIC_API_KEY", "anthropic/claude-sonnet-5"),
     ] {
         let key = Access { endpoint: None, key: Some(Secret::new("k")) };
-        let default = driver(id).default_model(&key).await.unwrap();
+        let default = driver(id).default_model(&key).await.unwrap().unwrap();
         assert_eq!((default.id.as_str(), default.reason), (own, format!("{variable} is set")));
-        assert_eq!(driver(id).default_model(&Access::default()).await, None);
+        assert_eq!(driver(id).default_model(&Access::default()).await, Ok(None));
         let server =
             Server::script(vec![Reply::json(200, json!({"data": [{"id": "big/one"}, {"id": "two"}]}))]).await;
-        let default = driver(id).default_model(&access(id, &server)).await.unwrap();
+        let default = driver(id).default_model(&access(id, &server)).await.unwrap().unwrap();
         assert_eq!(default.id.as_str(), format!("{id}/big/one"));
         assert_eq!(
             server.seen()[0].line.split('?').next().unwrap().trim_end_matches(" HTTP/1.1"),
             "GET /v1/models"
         );
         let silent = Server::script(vec![Reply::json(200, json!({})).end(End::Silent)]).await;
-        assert_eq!(driver(id).default_model(&access(id, &silent)).await, None);
+        assert!(driver(id).default_model(&access(id, &silent)).await.is_err());
     }
+}
+
+#[tokio::test]
+async fn an_address_of_no_use_is_named_with_its_variable_and_without_its_password() {
+    for (id, variable) in [("openai", "OPENAI_BASE_URL"), ("anthropic", "ANTHROPIC_BASE_URL")] {
+        let why = async |access: Access| driver(id).default_model(&access).await.unwrap_err().to_string();
+        let gone = {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            listener.local_addr().unwrap()
+        };
+        let key = Some(Secret::new("k"));
+        let said =
+            why(Access { endpoint: Some(format!("http://u:hunter2@{gone}/v1")), key: key.clone() }).await;
+        let wanted = format!("{variable} is set, but http://{gone}/v1 does not answer");
+        assert!(said.starts_with(&wanted) && !said.contains("hunter2"), "{said}");
+        let empty = Server::script(vec![Reply::json(200, json!({"data": []}))]).await;
+        assert!(why(access(id, &empty)).await.ends_with("lists no model"));
+    }
+    let address_alone = Access { endpoint: Some("http://127.0.0.1:9".into()), key: None };
+    let said = driver("anthropic").default_model(&address_alone).await.unwrap_err().to_string();
+    assert!(said.contains("without ANTHROPIC_API_KEY"), "{said}");
 }
 
 #[tokio::test]

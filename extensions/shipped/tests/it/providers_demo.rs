@@ -30,6 +30,12 @@ fn shell(directory: &Path, command: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Lines as `read` shows them.
+fn numbered(content: &str) -> String {
+    let lines = content.lines().enumerate().map(|(at, line)| format!("{:>5}\t{line}", at + 1));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// Plays the tools, as far as the demo uses them.
 fn play(directory: &Path, name: &str, params: &Value) -> Result<Value, String> {
     let text = |field: &str| params[field].as_str().unwrap().to_owned();
@@ -53,7 +59,7 @@ fn play(directory: &Path, name: &str, params: &Value) -> Result<Value, String> {
             Ok(json!({"matches": matches.collect::<Vec<_>>(), "truncated": false}))
         }
         "read" => std::fs::read_to_string(directory.join(text("path")))
-            .map(|content| json!({"content": content, "path": text("path")}))
+            .map(|content| json!({"content": numbered(&content), "path": text("path")}))
             .map_err(|error| error.to_string()),
         "write" => std::fs::write(directory.join(text("path")), text("content"))
             .map(|()| json!({"path": text("path"), "bytesWritten": 1}))
@@ -106,7 +112,7 @@ async fn run(directory: &Path, task: &str, refuse: &str) -> Run {
 fn repository() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     std::fs::create_dir(directory.path().join("src")).unwrap();
-    std::fs::write(directory.path().join("README.md"), "# Näme of it\n\nText.\n").unwrap();
+    std::fs::write(directory.path().join("README.md"), "\n# Näme of it\n\nText.\n").unwrap();
     std::fs::write(directory.path().join("src/main of.rs"), "fn main() {}\n").unwrap();
     std::fs::write(directory.path().join("untracked.py"), "x = 1\n").unwrap();
     shell(directory.path(), "git init -q . && git add README.md src");
@@ -128,19 +134,19 @@ async fn in_a_repository_the_report_is_true_and_says_what_it_is() {
         for fact in [
             "fixed rules, not by a language model",
             "Git tracks 2 files here.",
-            "- README.md, 21 bytes",
+            "- README.md, 22 bytes",
             "- src/main of.rs, 13 bytes",
             "Rust (1 file)",
             "src/main of.rs:1:",
             "fn main() {}",
-            "README.md begins with: # Näme of it",
+            "README.md begins with: # Näme of it\n",
         ] {
             assert!(text.contains(fact), "{fact} is not in:\n{text}");
         }
         assert!(!text.contains("untracked.py"));
     }
     assert!(
-        run.answer.contains("What to try next")
+        run.answer.contains("delete it when you are done;\n- set ANTHROPIC_API_KEY")
             && run.answer.contains(&format!("written down in {REPORT_FILE}"))
     );
 }
@@ -167,7 +173,43 @@ async fn a_file_of_somebody_else_is_left_as_it_is() {
         assert_eq!(run.tools, ["bash", "grep", "read"]);
         assert_eq!(report(directory.path()), content);
         assert!(run.answer.contains("somebody else's file"), "{}", run.answer);
+        assert!(!run.answer.contains("delete it"), "{}", run.answer);
     }
+}
+
+#[tokio::test]
+async fn a_file_of_somebody_else_is_counted_and_searched_like_any_other() {
+    for (with_git, sentence) in [
+        (false, "This directory holds 1 file, and git does not track it."),
+        (true, "Git tracks no file here yet; 1 file could be added."),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join(REPORT_FILE), "my notes\n").unwrap();
+        if with_git {
+            shell(directory.path(), "git init -q .");
+        }
+        let answer = run(directory.path(), DEMO_PROMPT, "").await.answer;
+        let found = format!("A search found {REPORT_FILE}:1:\n    my notes");
+        assert!(answer.contains(sentence) && answer.contains(&found), "{answer}");
+        assert!(!answer.contains("Explain gent-demo-report.md"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_repository_that_git_refuses_to_read_is_told_of() {
+    let directory = repository();
+    shell(directory.path(), "git config core.repositoryformatversion 99");
+    let answer = run(directory.path(), DEMO_PROMPT, "").await.answer;
+    assert!(answer.contains("holds 3 files; git refuses to read its repository"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_search_that_found_nothing_is_not_repeated() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("numbers.txt"), "1 2 3\n").unwrap();
+    let run = run(directory.path(), DEMO_PROMPT, "").await;
+    assert_eq!(run.tools, ["bash", "grep", "read", "write"]);
+    assert!(run.answer.contains("numbers.txt begins with: 1 2 3\n"), "{}", run.answer);
 }
 
 #[tokio::test]
@@ -215,6 +257,7 @@ async fn where_nothing_can_be_written_the_answer_says_so() {
     let directory = repository();
     let run = run(directory.path(), DEMO_PROMPT, "write").await;
     assert!(run.answer.contains("could not be written: blocked."), "{}", run.answer);
+    assert!(!run.answer.contains("delete it"), "{}", run.answer);
     assert!(run.answer.contains("Git tracks 2 files here."));
 }
 
@@ -233,6 +276,6 @@ async fn without_tools_the_demo_answers_at_once() {
     request.tool_choice = ToolChoice::None;
     let (parts, _) = collect(demo_model().await.stream(&request).await.unwrap()).await;
     assert_eq!(parts.last(), Some(&StreamPart::Finish { reason: FinishReason::Stop }));
-    assert_eq!(driver("demo").default_model(&Access::default()).await, None);
+    assert_eq!(driver("demo").default_model(&Access::default()).await, Ok(None));
     assert_eq!(driver("demo").list_models(&Access::default()).await.unwrap()[0].id.as_str(), "demo/demo");
 }

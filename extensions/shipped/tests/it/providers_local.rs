@@ -43,7 +43,7 @@ async fn window(server: &Server, name: &str) -> (Option<u64>, Option<u64>, bool)
 async fn one_server_gives_plain_names_and_is_asked_once_in_thirty_seconds() {
     let server = serving(&["qwen:8b", "llama"], "/", json!({})).await;
     let driver = local(&[&server]);
-    let default = driver.default_model(&Access::default()).await.unwrap();
+    let default = driver.default_model(&Access::default()).await.unwrap().unwrap();
     assert_eq!(default.id, ModelId::parse("local/qwen:8b").unwrap());
     assert_eq!(default.reason, format!("a model server answers on 127.0.0.1:{}", server.port));
     driver.default_model(&Access::default()).await.unwrap();
@@ -110,7 +110,7 @@ async fn what_is_no_model_server_is_passed_over_and_nothing_found_is_a_sentence(
     .await;
     let silent = Server::start(|_| Reply::json(200, json!({})).end(End::Silent)).await;
     let driver = local(&[&page, &silent]);
-    assert_eq!(driver.default_model(&Access::default()).await, None);
+    assert_eq!(driver.default_model(&Access::default()).await, Ok(None));
     let Err(DriverError::Unavailable { message }) = driver.resolve("m", &Access::default()).await else {
         panic!("resolved without a server")
     };

@@ -7,13 +7,24 @@
 pub(super) const LIST_COMMAND: &str = r#"export LC_ALL=C
 tab=$(printf '\t')
 tracked() { git -c core.quotePath=false -c core.fsmonitor=false ls-files "$@" 2>/dev/null; }
-if ! git -c core.fsmonitor=false rev-parse --is-inside-work-tree >/dev/null 2>&1; then kind=files
-elif [ -n "$(tracked | head -n 1)" ]; then kind=git
-else kind=untracked; fi
+if git -c core.fsmonitor=false rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+  if [ -n "$(tracked | head -n 1)" ]; then kind=git; else kind=untracked; fi
+else
+  said=$(git -c core.fsmonitor=false rev-parse 2>&1)
+  case $said in
+    *'not a git repository'*) kind=files ;;
+    *fatal:*) kind=refused ;;
+    *) kind=files ;;
+  esac
+fi
+if [ ! -e gent-demo-report.md ] && [ ! -L gent-demo-report.md ]; then report=absent
+elif [ -f gent-demo-report.md ] && [ "$(head -n 1 gent-demo-report.md 2>/dev/null)" = '# gent demo report' ]; then report=ours
+else report=foreign; fi
+others() { if [ "$report" = ours ]; then grep -v '^gent-demo-report\.md$'; else cat; fi; }
 list() {
   if [ "$kind" = git ]; then tracked
-  elif [ "$kind" = untracked ]; then tracked --others --exclude-standard | grep -v '^gent-demo-report\.md$' | head -n 20000
-  else find . -type f ! -path '*/.git/*' ! -name gent-demo-report.md 2>/dev/null | head -n 20000 | sed 's|^\./||'; fi
+  elif [ "$kind" = untracked ]; then tracked --others --exclude-standard | others | head -n 20000
+  else find . \( -type f -o -type l \) ! -path '*/.git/*' 2>/dev/null | sed 's|^\./||' | others | head -n 20000; fi
 }
 found=$(list | awk -F/ '
   { n++; name = $NF; at = match(name, /\.[A-Za-z0-9_+-]+$/); ext = at > 1 ? substr(name, at + 1) : "-"
@@ -33,9 +44,7 @@ printf '%s\n' "$found" | grep '^ext' | sort -t "$tab" -k2,2nr -k3,3 | head -n 12
 printf '%s\n' "$found" | sed -n "s/^path$tab//p" | while IFS= read -r path; do
   if [ -f "$path" ] && [ -r "$path" ]; then printf 'file\t%s\t%s\n' "$(wc -c < "$path" | tr -d ' ')" "$path"; fi
 done
-if [ ! -e gent-demo-report.md ] && [ ! -L gent-demo-report.md ]; then printf 'report\tabsent\n'
-elif [ -f gent-demo-report.md ] && [ "$(head -n 1 gent-demo-report.md 2>/dev/null)" = '# gent demo report' ]; then printf 'report\tours\n'
-else printf 'report\tforeign\n'; fi
+printf 'report\t%s\n' "$report"
 "#;
 
 /// Where a listing of untracked files stops.
@@ -64,6 +73,8 @@ pub(super) enum Place {
     Untracked,
     /// The files of a directory without git.
     Plain,
+    /// The files of a repository that git refuses to read.
+    Refused,
 }
 
 /// A file that exists, and its size.
@@ -100,6 +111,7 @@ impl Listing {
             match (fields.next(), fields.next(), fields.next()) {
                 (Some("kind"), Some("git"), None) => listing.place = Place::Tracked,
                 (Some("kind"), Some("untracked"), None) => listing.place = Place::Untracked,
+                (Some("kind"), Some("refused"), None) => listing.place = Place::Refused,
                 (Some("count"), Some(count), None) => listing.n_files = count.parse().ok()?,
                 (Some("ext"), Some(count), Some(ext)) => {
                     listing.extensions.push((ext.to_owned(), count.parse().ok()?));
@@ -126,7 +138,7 @@ impl Listing {
         let or_more = if n >= LIMIT { " or more" } else { "" };
         match (self.place, n) {
             (Place::Tracked, _) => format!("Git tracks {n} {files} here."),
-            (Place::Untracked, 0) => "This repository has no files yet.".to_owned(),
+            (Place::Untracked, 0) => "Git tracks no file here yet, and there is none to add.".to_owned(),
             (Place::Untracked, _) => {
                 format!("Git tracks no file here yet; {n} {files}{or_more} could be added.")
             }
@@ -134,6 +146,10 @@ impl Listing {
             (Place::Plain, _) => {
                 format!("This directory holds {n} {files}{or_more}, and git does not track it.")
             }
+            (Place::Refused, _) => format!(
+                "This directory holds {n} {files}{or_more}; git refuses to read its repository: `git status` \
+                 says why."
+            ),
         }
     }
 }

@@ -62,9 +62,13 @@ pub(super) fn answer(survey: &Survey) -> String {
     }
     paragraphs.extend(findings(survey));
     paragraphs.push(saved(survey));
+    let of_report = match survey.written {
+        Some(Ok(())) => format!("- read {REPORT_FILE}, and delete it when you are done;\n"),
+        Some(Err(_)) | None => String::new(),
+    };
     paragraphs.push(format!(
         "What to try next:\n\
-         - read {REPORT_FILE}, if it was written, and delete it when you are done;\n\
+         {of_report}\
          - set ANTHROPIC_API_KEY or OPENAI_API_KEY, or start a local model server, and run: gent run \"{}\";\n\
          - list your sessions with: gent sessions",
         next_prompt(survey)
@@ -138,7 +142,9 @@ fn saved(survey: &Survey) -> String {
 fn next_prompt(survey: &Survey) -> String {
     match (&survey.task, &survey.found) {
         (Some(task), _) => task.lines().next().unwrap_or_default().replace('"', "'"),
-        (None, Some(found)) => format!("Explain {} to a newcomer", found.file),
-        (None, None) => "Set up a small project here".to_owned(),
+        (None, Some(found)) if found.file != REPORT_FILE => {
+            format!("Explain {} to a newcomer", found.file)
+        }
+        (None, _) => "Set up a small project here".to_owned(),
     }
 }

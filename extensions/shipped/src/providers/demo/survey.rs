@@ -35,7 +35,7 @@ pub(super) struct Survey {
     pub n_searches: usize,
     pub found: Option<Match>,
     has_read: bool,
-    /// The file that was read, and its first line with words.
+    /// The file that was read, and its first line that is not blank.
     pub opening: Option<(String, String)>,
     /// What came of writing the report.
     pub written: Option<Result<(), String>>,
@@ -107,13 +107,21 @@ impl Survey {
             "grep" => {
                 self.n_searches += 1;
                 let matches = result.get("matches").and_then(Value::as_array);
-                self.found = self.found.take().or_else(|| matches?.iter().find_map(read_match));
+                // The report of an earlier demo is no find.
+                let is_foreign =
+                    self.known_listing().is_some_and(|listing| listing.report_file == ReportFile::Foreign);
+                let is_find = |found: &Match| match found.file.strip_suffix(REPORT_FILE) {
+                    Some("") => is_foreign,
+                    Some(place) => !place.ends_with('/'),
+                    None => true,
+                };
+                let find = || matches?.iter().filter_map(read_match).find(is_find);
+                self.found = self.found.take().or_else(find);
             }
             "read" => {
                 self.has_read = true;
                 let path = params.and_then(|params| params.get("path")).and_then(Value::as_str);
-                let line =
-                    text("content").lines().map(str::trim).find(|line| line.chars().any(char::is_alphabetic));
+                let line = text("content").lines().map(without_number).find(|line| !line.is_empty());
                 if let (Some(path), Some(line), false) = (path, line, outcome.is_failure) {
                     self.opening = Some((path.to_owned(), first_words(line)));
                 }
@@ -162,17 +170,18 @@ impl Survey {
         self.known_listing().is_some_and(|listing| listing.report_file == ReportFile::Writable)
     }
 
-    /// A search by language first; where that finds nothing, one for any word.
+    /// A search by language first; where that finds nothing, or no language is known, one for any word.
     fn next_search(&self) -> Option<Value> {
         let listing = self.known_listing();
-        if self.found.is_some()
-            || self.n_searches >= 2
-            || listing.is_some_and(|listing| listing.samples.is_empty())
-        {
+        if self.found.is_some() || listing.is_some_and(|listing| listing.samples.is_empty()) {
             return None;
         }
-        if let (0, Some((extension, pattern))) = (self.n_searches, listing.and_then(telling)) {
-            return Some(json!({ "pattern": pattern, "glob": format!("*.{extension}"), "limit": 20 }));
+        match (self.n_searches, listing.and_then(telling)) {
+            (0, Some((extension, pattern))) => {
+                return Some(json!({ "pattern": pattern, "glob": format!("*.{extension}"), "limit": 20 }));
+            }
+            (0, None) | (1, Some(_)) => {}
+            _ => return None,
         }
         // In one file that is worth reading: everywhere, the report of an earlier demo could fill the result.
         Some(match self.worth_reading() {
@@ -201,8 +210,15 @@ fn telling(listing: &Listing) -> Option<(&'static str, &'static str)> {
 fn read_match(found: &Value) -> Option<Match> {
     let file = found.get("file")?.as_str()?.trim_start_matches("./").to_owned();
     let content = first_words(found.get("content")?.as_str()?);
-    let is_report = file == REPORT_FILE || file.ends_with(&format!("/{REPORT_FILE}"));
-    (!is_report && !content.is_empty()).then_some(Match { file, line: found.get("line")?.as_u64()?, content })
+    (!content.is_empty()).then_some(Match { file, line: found.get("line")?.as_u64()?, content })
+}
+
+/// A line of a file without the number that `read` puts before it.
+fn without_number(line: &str) -> &str {
+    match line.split_once('\t') {
+        Some((number, rest)) if number.trim_start().parse::<u64>().is_ok() => rest.trim(),
+        _ => line.trim(),
+    }
 }
 
 /// The first line, cut to a length that fits into a report.

@@ -5,4 +5,5 @@
 pub mod attack;
 pub mod bench;
 pub mod harness;
+pub mod program;
 pub mod scripted;

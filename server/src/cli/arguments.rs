@@ -101,7 +101,6 @@ pub(crate) struct RunOptions {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   gent demo
-  gent demo \"look for TODO\"
   gent demo --output-format json | jq .toolCalls
 
 The demo lists files, searches, reads, and writes gent-demo-report.md. Its words are made by rules, not by a model.")]

@@ -1,39 +1,13 @@
-//! Owns the attack program: reads its arguments, attacks a server of its own, prints one JSON object.
+//! Owns the attack program: attacks a server of its own and prints one JSON object.
 //! Never attacks a server that it did not start.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use gent_e2e::attack::attack;
 use gent_e2e::bench::Options;
+use gent_e2e::program;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
-        return print(&format!("gent-attack: attacks a server of its own.\n\n{}", Options::HELP));
-    }
-    let options = match Options::parse(arguments) {
-        Ok(options) => options,
-        Err(error) => return complain(&error.to_string(), 2),
-    };
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return complain(&error.to_string(), 1),
-    };
-    match runtime.block_on(attack(&options)) {
-        Ok(figures) => print(&format!("{figures:#}")),
-        Err(error) => complain(&format!("{error:#}"), 1),
-    }
-}
-
-fn print(text: &str) -> ExitCode {
-    match writeln!(std::io::stdout(), "{text}") {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_closed) => ExitCode::FAILURE,
-    }
-}
-
-fn complain(text: &str, code: u8) -> ExitCode {
-    let _closed = writeln!(std::io::stderr(), "gent-attack: {text}").is_err();
-    ExitCode::from(code)
+    let help = format!("gent-attack: attacks a server of its own.\n\n{}", Options::HELP);
+    program::run("gent-attack", &help, async |options| attack(&options).await)
 }

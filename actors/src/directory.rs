@@ -44,7 +44,7 @@ type Opened = Result<BranchHandle, OpenFailure>;
 #[rtype(result = "Opened")]
 pub(crate) struct Open {
     pub(crate) key: BranchKey,
-    /// Also where it is given up: one attempt.
+    /// Also where it is given up: one attempt, unless its last tasks still run.
     pub(crate) revive: bool,
 }
 
@@ -87,16 +87,23 @@ enum Slot {
     /// The activation is gone, its tasks are ending; the next one opens then.
     Closing {
         handle: BranchHandle,
-        waiting: Vec<oneshot::Sender<Opened>>,
+        waiting: Vec<Waiting>,
         reopens: bool,
     },
-    /// Given up.
+    /// Given up. While tasks of the last activation run, no other one begins beside them.
     Faulted {
         reason: String,
         since: Duration,
+        last: Scope,
     },
     /// There is none; the entry remembers its deaths.
     Gone,
+}
+
+/// Somebody who waits for the next activation.
+struct Waiting {
+    opened: oneshot::Sender<Opened>,
+    revive: bool,
 }
 
 /// See the module.
@@ -131,8 +138,8 @@ impl BranchDirectory {
         self.services.env.monotonic()
     }
 
-    /// Starts the next activation of a branch.
-    fn start(&mut self, key: &BranchKey, directory: Addr<Self>) -> BranchHandle {
+    /// Starts the next activation of a branch; a revival is one of a branch that was given up.
+    fn start(&mut self, key: &BranchKey, is_revival: bool, directory: Addr<Self>) -> BranchHandle {
         self.generations += 1;
         let generation = self.generations;
         let shared = Shared::new(StatusCell::new(self.now()), Scope::new(self.services.io.clone()));
@@ -143,6 +150,7 @@ impl BranchDirectory {
             directory,
             self.gone.clone(),
             shared.clone(),
+            is_revival,
         );
         let addr = match self.arbiter_of(key) {
             Some(arbiter) => BranchActor::start_in_arbiter(&arbiter, move |_| actor),
@@ -218,9 +226,20 @@ impl BranchDirectory {
         if let Some(reason) = fault {
             warn!(branch = %key, reason, "branch.faulted");
             entry.last_error = Some(reason.clone());
-            entry.slot = Slot::Faulted { reason: reason.clone(), since: now };
-            for waits in waiting {
-                drop(waits.send(Err(OpenFailure::Faulted(reason.clone()))));
+            let last = handle.scope().clone();
+            let may_revive = is_empty && !self.is_stopping && !self.terminated.contains(&key.session);
+            entry.slot = Slot::Faulted { reason: reason.clone(), since: now, last };
+            // Whoever came with something to store has one attempt, also when the death came first.
+            let (revivers, others): (Vec<Waiting>, Vec<Waiting>) =
+                waiting.into_iter().partition(|waits| waits.revive && may_revive);
+            for waits in others {
+                drop(waits.opened.send(Err(OpenFailure::Faulted(reason.clone()))));
+            }
+            if !revivers.is_empty() {
+                let handle = self.start(key, true, ctx.address());
+                for waits in revivers {
+                    drop(waits.opened.send(Ok(handle.clone())));
+                }
             }
             return;
         }
@@ -237,13 +256,13 @@ impl BranchDirectory {
             }
             let why = if self.is_stopping { OpenFailure::Stopping } else { OpenFailure::Terminated };
             for waits in waiting {
-                drop(waits.send(Err(why.clone())));
+                drop(waits.opened.send(Err(why.clone())));
             }
             return;
         }
-        let handle = self.start(key, ctx.address());
+        let handle = self.start(key, false, ctx.address());
         for waits in waiting {
-            drop(waits.send(Ok(handle.clone())));
+            drop(waits.opened.send(Ok(handle.clone())));
         }
     }
 }
@@ -286,28 +305,34 @@ impl Handler<Open> for BranchDirectory {
         if self.terminated.contains(&order.key.session) {
             return ready(Err(OpenFailure::Terminated));
         }
+        let revive = order.revive;
+        let (opened, opening) = oneshot::channel();
+        let later = async move { opening.await.unwrap_or(Err(OpenFailure::Stopping)) };
         match self.entries.get_mut(&order.key).map(|entry| &mut entry.slot) {
             Some(Slot::Live(handle)) if handle.is_connected() => ready(Ok(handle.clone())),
-            Some(Slot::Faulted { reason, .. }) if !order.revive => {
+            Some(Slot::Faulted { reason, last, .. }) if !revive || !last.is_empty() => {
                 ready(Err(OpenFailure::Faulted(reason.clone())))
             }
             Some(Slot::Closing { waiting, .. }) => {
-                let (open, opened) = oneshot::channel();
-                waiting.push(open);
-                FutureExt::boxed_local(async move { opened.await.unwrap_or(Err(OpenFailure::Stopping)) })
+                waiting.push(Waiting { opened, revive });
+                FutureExt::boxed_local(later)
             }
             // Its note is on the way: its successor opens when it has come.
             Some(slot @ Slot::Live(_)) => {
-                let (open, opened) = oneshot::channel();
                 if let Slot::Live(handle) = slot {
                     let handle = handle.clone();
-                    *slot = Slot::Closing { handle, waiting: vec![open], reopens: false };
+                    let waiting = vec![Waiting { opened, revive }];
+                    *slot = Slot::Closing { handle, waiting, reopens: false };
                 }
-                FutureExt::boxed_local(async move { opened.await.unwrap_or(Err(OpenFailure::Stopping)) })
+                FutureExt::boxed_local(later)
             }
-            Some(Slot::Faulted { .. } | Slot::Gone) | None => {
+            Some(Slot::Faulted { .. }) => {
+                info!(branch = %order.key, "branch.revived");
+                ready(Ok(self.start(&order.key, true, ctx.address())))
+            }
+            Some(Slot::Gone) | None => {
                 info!(branch = %order.key, "branch.opened");
-                ready(Ok(self.start(&order.key, ctx.address())))
+                ready(Ok(self.start(&order.key, false, ctx.address())))
             }
         }
     }
@@ -378,9 +403,10 @@ impl Handler<Living> for BranchDirectory {
 
     fn handle(&mut self, ask: Living, _: &mut Self::Context) -> Self::Result {
         self.is_stopping |= ask.stopping;
+        // Also those on their way out: their tasks may still run.
         let living = self.entries.values().filter_map(|entry| match &entry.slot {
-            Slot::Live(handle) => Some(handle.clone()),
-            Slot::Closing { .. } | Slot::Faulted { .. } | Slot::Gone => None,
+            Slot::Live(handle) | Slot::Closing { handle, .. } => Some(handle.clone()),
+            Slot::Faulted { .. } | Slot::Gone => None,
         });
         MessageResult(living.collect())
     }

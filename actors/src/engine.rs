@@ -3,6 +3,7 @@
 
 mod ask;
 mod drain;
+mod given_up;
 mod letters;
 mod messages;
 mod operator;
@@ -144,6 +145,12 @@ impl Engine {
 
     fn store(&self) -> &StoreHandle {
         &self.0.services.store
+    }
+
+    /// Does something beside the caller; it ends with the engine.
+    fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.0.stop.clone();
+        drop(self.services().io.spawn(stop.run_until_cancelled_owned(work)));
     }
 
     /// Runs something on the engine's own threads, where connections to providers live.

@@ -76,6 +76,16 @@ pub enum EngineError {
         #[source]
         source: Option<StoreError>,
     },
+    /// The branch broke too often; its rows are whole.
+    #[error(
+        "the branch {branch} is given up: {reason}; what was sent is stored, and a prompt tries it again"
+    )]
+    GivenUp {
+        /// The branch.
+        branch: String,
+        /// Why.
+        reason: String,
+    },
     /// A turn failed, or its branch could not run it.
     #[error("{message}")]
     Turn {

@@ -26,7 +26,7 @@ pub(crate) fn rpc_error(error: EngineError) -> RpcError {
             log_cause("events", source.as_ref());
             RpcError::EventStoreError { message }
         }
-        EngineError::Turn { .. } => RpcError::SessionRuntimeError { message },
+        EngineError::Turn { .. } | EngineError::GivenUp { .. } => RpcError::SessionRuntimeError { message },
         EngineError::Provider { model, .. } => RpcError::ProviderError { message, model },
         EngineError::Interrupted => RpcError::Interrupted { message },
         EngineError::OutcomeUnknown => RpcError::OutcomeUnknown { message },

@@ -59,6 +59,8 @@ pub(crate) struct BranchActor {
     pub(super) services: Arc<Services>,
     pub(super) key: BranchKey,
     generation: u64,
+    /// Its branch had been given up: what it takes up again has not failed once more.
+    pub(super) is_revival: bool,
     directory: actix::Addr<BranchDirectory>,
     gone: mpsc::UnboundedSender<GoneNote>,
     pub(super) shared: Shared,
@@ -86,12 +88,14 @@ impl BranchActor {
         directory: actix::Addr<BranchDirectory>,
         gone: mpsc::UnboundedSender<GoneNote>,
         shared: Shared,
+        is_revival: bool,
     ) -> Self {
         let last_active = services.env.monotonic();
         Self {
             services,
             key,
             generation,
+            is_revival,
             directory,
             gone,
             shared,
@@ -396,6 +400,7 @@ impl Drop for BranchActor {
         // Also on a panic. The scope ends with the actor; the note tells the directory.
         self.shared.scope.close();
         self.shared.latch.clear();
+        self.shared.opened.cancel();
         let note =
             GoneNote { key: self.key.clone(), generation: self.generation, is_orderly: self.is_orderly };
         // The directory is gone when the server stops.

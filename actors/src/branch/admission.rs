@@ -66,12 +66,12 @@ impl BranchActor {
         }
         let may_start = self.state == BranchState::Idle && self.aside.is_none();
         let id = message.id.clone();
-        let run = self.new_run();
+        let run = may_start.then(|| self.new_run());
         let key = self.key.clone();
         self.write(
             ctx,
             "branch.admit",
-            move |txn| admit(txn, &key, &message, approval, may_start, &run),
+            move |txn| admit(txn, &key, &message, approval, run.as_ref()),
             move |actor, ctx, admitted| match admitted {
                 Err(error) => {
                     drop(reply.send(Err(BranchError::Store(error.clone()))));
@@ -186,14 +186,13 @@ fn begin(
     Ok(Taken { row, session, is_cancelled })
 }
 
-/// Decides what becomes of a message and stores it.
+/// Decides what becomes of a message and stores it. `run` is there when its turn may start now.
 fn admit(
     txn: &mut WriteTxn<'_>,
     key: &BranchKey,
     message: &Message,
     approval: Option<Approval>,
-    may_start: bool,
-    run: &RunId,
+    run: Option<&RunId>,
 ) -> Result<Admission, StoreError> {
     let current = turn_get(txn, &key.branch)?;
     if current.as_ref().is_some_and(|row| row.message_id == message.id) {
@@ -205,7 +204,10 @@ fn admit(
     }
     let waiting = queue_items(txn, &key.branch)?;
     let is_overtaking = waiting.iter().any(|item| item.wake);
-    if may_start && current.is_none() && !is_overtaking {
+    if let Some(run) = run
+        && current.is_none()
+        && !is_overtaking
+    {
         return Ok(Admission::Started(Box::new(begin(txn, key, message, approval, run)?)));
     }
     if waiting.iter().any(|item| item.message.id == message.id) {
@@ -225,6 +227,19 @@ fn admit(
     };
     queue_append(txn, &item)?;
     Ok(Admission::Queued)
+}
+
+/// Stores a message where no activation can start it. The inner failure is a refusal: nothing was stored.
+pub(crate) fn admit_behind(
+    txn: &mut WriteTxn<'_>,
+    key: &BranchKey,
+    message: &Message,
+    approval: Option<Approval>,
+) -> Result<Result<(), BranchError>, StoreError> {
+    Ok(match admit(txn, key, message, approval, None)? {
+        Admission::Full => Err(BranchError::FollowUpsFull { max: FOLLOW_UPS }),
+        Admission::Settled | Admission::Known | Admission::Queued | Admission::Started(_) => Ok(()),
+    })
 }
 
 /// Takes the oldest steering, else the oldest follow-up, that has not been stored before.
@@ -251,7 +266,7 @@ fn take_next(
 }
 
 /// A stop was recorded for this message before it could start.
-pub(super) fn has_cancel(
+pub(crate) fn has_cancel(
     txn: &mut WriteTxn<'_>,
     workspace: &WorkspaceId,
     key: &BranchKey,

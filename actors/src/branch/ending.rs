@@ -1,5 +1,5 @@
 //! Owns the end of a run: the receipt in one write, exactly one for each turn, and what waits for it.
-//! A receipt that cannot be written is tried again until it can. Tested end to end (G1, G3, G4, B001).
+//! A receipt that cannot be written is tried again until it can. Tested end to end (G1, G3, G4).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tracing::info;
 use super::actor::BranchActor;
 use super::key::BranchKey;
 use super::state::{BranchState, Input};
-use crate::turn::{Ending, Ledger, TurnEnd};
+use crate::turn::{Ending, Ledger, Progress, TurnEnd, settle};
 
 /// What waits for a credential.
 const WAITS_FOR_CREDENTIAL: &str = "credential";
@@ -22,14 +22,23 @@ const RECEIPT_RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// A receipt that is due.
 #[derive(Clone)]
-struct Receipt {
-    run: RunId,
+pub(crate) struct Receipt {
     row: TurnRow,
     ending: Ending,
     error: Option<String>,
     is_phase_failure: bool,
     ledger: Ledger,
     duration: Millis,
+}
+
+impl Receipt {
+    /// Of a turn that is stopped where no activation runs it.
+    pub(crate) fn of_stopped(row: TurnRow, at: Millis) -> Self {
+        let mut ledger = Progress::of(&row).ledger;
+        ledger.mark_partial();
+        let duration = Millis((at.0 - row.started_at.0).max(0));
+        Self { row, ending: Ending::INTERRUPTED, error: None, is_phase_failure: false, ledger, duration }
+    }
 }
 
 impl BranchActor {
@@ -51,8 +60,8 @@ impl BranchActor {
                 let row = turn.row.clone();
                 self.advance(ctx, Input::Over { run: run.clone() });
                 let row = TurnRow { step: n_steps, ..row };
-                let receipt = Receipt { run, row, ending, error, is_phase_failure, ledger, duration };
-                self.write_receipt(ctx, receipt, Duration::from_millis(500));
+                let receipt = Receipt { row, ending, error, is_phase_failure, ledger, duration };
+                self.write_receipt(ctx, run, receipt, Duration::from_millis(500));
             }
         }
     }
@@ -92,7 +101,7 @@ impl BranchActor {
         );
     }
 
-    fn write_receipt(&mut self, ctx: &mut Context<Self>, receipt: Receipt, retry: Duration) {
+    fn write_receipt(&mut self, ctx: &mut Context<Self>, run: RunId, receipt: Receipt, retry: Duration) {
         let (key, at) = (self.key.clone(), self.services.env.now());
         let due = receipt.clone();
         self.write(
@@ -100,22 +109,22 @@ impl BranchActor {
             "branch.receipt",
             move |txn| store_receipt(txn, &key, &due, at),
             move |actor, ctx, written| match written {
-                Ok(()) => actor.receipt_written(ctx, receipt),
+                Ok(()) => actor.receipt_written(ctx, run, receipt),
                 Err(error) => {
                     let words = error.to_string();
                     actor.waiters.release(&receipt.row.message_id, Some(&words));
                     actor.failed(ctx, &error);
                     // The turn stays open in its rows and is closed as soon as a write succeeds.
                     ctx.run_later(retry, move |actor, ctx| {
-                        actor.write_receipt(ctx, receipt, (retry * 2).min(RECEIPT_RETRY_MAX));
+                        actor.write_receipt(ctx, run, receipt, (retry * 2).min(RECEIPT_RETRY_MAX));
                     });
                 }
             },
         );
     }
 
-    fn receipt_written(&mut self, ctx: &mut Context<Self>, receipt: Receipt) {
-        let Receipt { run, row, ending, error, is_phase_failure, ledger, duration } = receipt;
+    fn receipt_written(&mut self, ctx: &mut Context<Self>, run: RunId, receipt: Receipt) {
+        let Receipt { row, ending, error, is_phase_failure, ledger, duration } = receipt;
         let usage = ledger.usage();
         info!(
             session.id = %self.key.session,
@@ -155,13 +164,17 @@ fn waits(row: &TurnRow) -> AgentEvent {
 }
 
 /// The receipt: what went wrong, the duration on the opening message, `TurnCompleted`, and the end of the row.
-fn store_receipt(
+pub(crate) fn store_receipt(
     txn: &mut WriteTxn<'_>,
     key: &BranchKey,
     receipt: &Receipt,
     at: Millis,
 ) -> Result<(), StoreError> {
-    let Receipt { row, ending, error, ledger, duration, .. } = receipt;
+    let Receipt { row, ending, error, ledger, duration, is_phase_failure, .. } = receipt;
+    if *is_phase_failure || ending.interrupted {
+        // A call whose end could not be stored when it ended.
+        settle(txn, key, row, at)?;
+    }
     if message_settle(txn, &key.branch, &row.message_id, *duration)? {
         if let Some(error) = error {
             let event = AgentEvent::ErrorOccurred {

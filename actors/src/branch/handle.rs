@@ -6,6 +6,7 @@ use std::sync::Arc;
 use actix::Addr;
 use gent_protocol::{LaneDepth, MessageId};
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
 use super::actor::BranchActor;
 use super::latch::LatchSlot;
@@ -40,11 +41,13 @@ pub(crate) struct Shared {
     pub(super) latch: LatchSlot,
     pub(super) status: StatusCell,
     pub(super) scope: Scope,
+    /// Fires when the rows have been read and decided on, or the activation is gone.
+    pub(super) opened: CancellationToken,
 }
 
 impl Shared {
     pub(crate) fn new(status: StatusCell, scope: Scope) -> Self {
-        Self { latch: LatchSlot::default(), status, scope }
+        Self { latch: LatchSlot::default(), status, scope, opened: CancellationToken::new() }
     }
 }
 
@@ -109,6 +112,11 @@ impl BranchHandle {
         if self.addr.send(Close).await.is_err() {
             tracing::debug!("branch.closed_already");
         }
+    }
+
+    /// Waits until it has read its rows and decided, or is gone.
+    pub(crate) async fn opened(&self) {
+        self.shared.opened.cancelled().await;
     }
 
     pub(crate) fn is_connected(&self) -> bool {

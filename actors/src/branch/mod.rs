@@ -23,9 +23,12 @@ mod waiters;
 mod writer;
 
 pub(crate) use actor::{BranchActor, GoneNote};
+pub(crate) use admission::{admit_behind, has_cancel};
+pub(crate) use ending::{Receipt, store_receipt};
 pub(crate) use handle::{AskError, BranchHandle, Lane, Shared};
 pub(crate) use key::BranchKey;
 pub(crate) use messages::{BranchError, CancelTurn, CredentialOffered, Idle, Order, Submit, Verdict};
 pub(crate) use scope::Scope;
 pub(crate) use status::StatusCell;
+pub(crate) use stop::record_stop;
 pub(crate) use writer::{BranchWriter, Rank};

@@ -40,12 +40,16 @@ impl BranchActor {
     pub(super) fn open(&mut self, ctx: &mut Context<Self>) {
         let (store, key) = (self.services.store.clone(), self.key.clone());
         let (node, run) = (self.services.node_start.clone(), self.new_run());
+        let counts = !self.is_revival;
         let opened = async move {
-            let take = store.write("branch.open", move |txn| take(txn, &key, &node, &run));
+            let take = store.write("branch.open", move |txn| take(txn, &key, &node, &run, counts));
             take.await
         };
         self.await_then(ctx, opened, |actor, ctx, opened| match opened {
-            Ok(opened) => actor.opened(ctx, opened),
+            Ok(opened) => {
+                actor.opened(ctx, opened);
+                actor.shared.opened.cancel();
+            }
             Err(error) => {
                 actor.failed(ctx, &error);
                 actor.leave_unopened(ctx, &error);
@@ -94,13 +98,19 @@ impl BranchActor {
 }
 
 /// The write: the epoch, then the rows, then what a death left behind is put right.
-fn take(txn: &mut WriteTxn<'_>, key: &BranchKey, node: &str, run: &RunId) -> Result<Opened, StoreError> {
+fn take(
+    txn: &mut WriteTxn<'_>,
+    key: &BranchKey,
+    node: &str,
+    run: &RunId,
+    counts: bool,
+) -> Result<Opened, StoreError> {
     let epoch = branch_take(txn, &key.session, &key.branch, node)?;
     let session = session_find(txn, &key.session)?
         .ok_or_else(|| StoreError::Terminated { session: key.session.clone() })?;
     let turn = match turn_get(txn, &key.branch)? {
         None => None,
-        Some(row) => Some(take_up(txn, key, row, run)?),
+        Some(row) => Some(take_up(txn, key, row, run, counts)?),
     };
     let waiting = queue_items(txn, &key.branch)?;
     let is_waking = is_waking(&waiting, || branch_has_history(txn, &key.branch))?;
@@ -112,8 +122,10 @@ fn take_up(
     key: &BranchKey,
     mut row: TurnRow,
     run: &RunId,
+    counts: bool,
 ) -> Result<OpenTurn, StoreError> {
-    if row.state == TurnState::Running {
+    // A branch that was given up has lost its actor, not its server: the turn is not to blame once more.
+    if counts && row.state == TurnState::Running {
         row.attempts += 1;
     }
     let is_given_up = row.attempts >= TURN_ATTEMPTS;

@@ -46,6 +46,11 @@ impl Scope {
         self.tasks.close();
     }
 
+    /// Every task is gone.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
     /// Waits until every task is gone; false when `limit` is over first.
     pub(crate) async fn emptied(&self, limit: Duration) -> bool {
         self.close();

@@ -2,11 +2,12 @@
 //! not started; then the latch. Tested end to end (D7–D9, D12, D14, D22).
 
 use actix::Context;
-use gent_protocol::{BranchId, MessageId, RequestId};
-use gent_storage::{operation_get, operation_put, turn_get};
+use gent_protocol::{BranchId, MessageId, Millis, RequestId};
+use gent_storage::{StoreError, WriteTxn, operation_get, operation_put, turn_get};
 use serde_json::json;
 
 use super::actor::{BranchActor, Origin};
+use super::key::BranchKey;
 use super::lanes::Reply;
 use super::messages::BranchError;
 use super::state::{BranchState, Input};
@@ -34,41 +35,7 @@ impl BranchActor {
         self.write(
             ctx,
             "branch.cancel",
-            move |txn| {
-                let order = format!("{}:{request}", key.branch);
-                if operation_get(txn, &key.workspace, STEER_OPERATION, &order)?.is_some() {
-                    return Ok(false);
-                }
-                let done = json!({});
-                operation_put(
-                    txn,
-                    &key.workspace,
-                    STEER_OPERATION,
-                    &order,
-                    &done,
-                    &key.session,
-                    &key.branch,
-                    at,
-                )?;
-                // Without a name it is the turn that is there now, also after a restart.
-                let current = turn_get(txn, &key.branch)?.map(|row| row.message_id);
-                if let Some(message) = message.as_ref().or(current.as_ref()) {
-                    let stop = cancel_key(&key.branch, message);
-                    if operation_get(txn, &key.workspace, CANCEL_OPERATION, &stop)?.is_none() {
-                        operation_put(
-                            txn,
-                            &key.workspace,
-                            CANCEL_OPERATION,
-                            &stop,
-                            &done,
-                            &key.session,
-                            &key.branch,
-                            at,
-                        )?;
-                    }
-                }
-                Ok(true)
-            },
+            move |txn| record_stop(txn, &key, &request, message.as_ref(), at),
             move |actor, ctx, recorded| {
                 let is_first = *recorded.as_ref().unwrap_or(&true);
                 if is_first && let Some(turn) = &reaches {
@@ -107,4 +74,38 @@ impl BranchActor {
             self.advance(ctx, Input::Took { run });
         }
     }
+}
+
+/// Records an order to stop and the stop of the message it names, each once. False: the order is a repeat.
+pub(crate) fn record_stop(
+    txn: &mut WriteTxn<'_>,
+    key: &BranchKey,
+    request: &RequestId,
+    message: Option<&MessageId>,
+    at: Millis,
+) -> Result<bool, StoreError> {
+    let order = format!("{}:{request}", key.branch);
+    let is_first = record(txn, key, STEER_OPERATION, &order, at)?;
+    if is_first {
+        // Without a name it is the turn that is there now, also after a restart.
+        let current = turn_get(txn, &key.branch)?.map(|row| row.message_id);
+        if let Some(message) = message.or(current.as_ref()) {
+            record(txn, key, CANCEL_OPERATION, &cancel_key(&key.branch, message), at)?;
+        }
+    }
+    Ok(is_first)
+}
+
+fn record(
+    txn: &mut WriteTxn<'_>,
+    key: &BranchKey,
+    operation: &str,
+    request: &str,
+    at: Millis,
+) -> Result<bool, StoreError> {
+    if operation_get(txn, &key.workspace, operation, request)?.is_some() {
+        return Ok(false);
+    }
+    operation_put(txn, &key.workspace, operation, request, &json!({}), &key.session, &key.branch, at)?;
+    Ok(true)
 }

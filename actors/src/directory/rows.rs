@@ -47,7 +47,7 @@ pub(super) fn row(key: &BranchKey, entry: &Entry, now: Duration) -> Option<Actor
         Slot::Closing { handle, .. } => {
             Some(ActorRow { state: ActorState::Retiring, generation: handle.generation, ..base })
         }
-        Slot::Faulted { reason, since: then } => {
+        Slot::Faulted { reason, since: then, .. } => {
             Some(ActorRow { since_ms: since(*then), last_error: Some(reason.clone()), ..base })
         }
     }

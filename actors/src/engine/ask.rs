@@ -20,7 +20,7 @@ impl Engine {
         match opened {
             Ok(Ok(handle)) => Ok(handle),
             Ok(Err(OpenFailure::Faulted(reason))) => {
-                Err(EngineError::Turn { message: format!("the branch {} is given up: {reason}", key.branch) })
+                Err(EngineError::GivenUp { branch: key.branch.to_string(), reason })
             }
             Ok(Err(OpenFailure::Terminated)) => {
                 Err(EngineError::Terminated { session: key.session.to_string() })
@@ -30,11 +30,13 @@ impl Engine {
     }
 
     /// Orders a branch to do something. `make` is called again for each re-send. `line` is the order's place among
-    /// those on their way to the branch, held until it is there.
+    /// those on their way to the branch, held until it is there. With `revive` a branch that was given up is tried
+    /// once more.
     pub(super) async fn order<O: Order>(
         &self,
         key: &BranchKey,
         lane: Lane,
+        mut revive: bool,
         mut line: Option<OwnedMutexGuard<()>>,
         make: impl Fn(OwnedSemaphorePermit) -> O,
     ) -> Result<(), EngineError>
@@ -43,7 +45,9 @@ impl Engine {
         <BranchActor as actix::Actor>::Context: actix::dev::ToEnvelope<BranchActor, O>,
     {
         for _ in 0..RESENDS {
-            let handle = self.open(key, true).await?;
+            let handle = self.open(key, revive).await?;
+            // One attempt for each order: what kills the branch every time must not be tried over and over.
+            revive = false;
             match handle.ask(lane, line.take(), &make).await {
                 Ok(()) => return Ok(()),
                 Err(AskError::Closed) => {}
@@ -63,7 +67,7 @@ impl Engine {
         EngineError::Draining { retry_after: gent_protocol::Millis(retry_after) }
     }
 
-    fn refused(&self, error: BranchError) -> EngineError {
+    pub(super) fn refused(&self, error: BranchError) -> EngineError {
         match error {
             // Both mean that the server goes away under the order.
             BranchError::Moved | BranchError::Draining => self.draining(),

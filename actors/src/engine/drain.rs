@@ -18,13 +18,13 @@ impl Engine {
     /// Starts the resume pass: every branch with an unfinished turn or a queue that wakes is opened, oldest first,
     /// four at a time, behind what clients ask meanwhile. `turns` off: only deletes go on.
     pub fn resume(&self, turns: bool) {
-        let (engine, stop) = (self.clone(), self.0.stop.clone());
-        self.services().io.spawn(stop.run_until_cancelled_owned(async move {
+        let engine = self.clone();
+        self.beside(async move {
             let resumed = engine.resume_all(turns).await;
             if let Err(error) = resumed {
                 warn!(error = %error.chain(), "resume.failed");
             }
-        }));
+        });
     }
 
     async fn resume_all(&self, turns: bool) -> Result<(), EngineError> {
@@ -46,8 +46,9 @@ impl Engine {
         }
         info!(n_branches = keys.len(), "resume.started");
         let open = |key: BranchKey| async move {
-            if let Err(error) = self.open(&key, false).await {
-                warn!(branch = %key, error = %error, "resume.branch_failed");
+            match self.open(&key, false).await {
+                Ok(handle) => handle.opened().await,
+                Err(error) => warn!(branch = %key, error = %error, "resume.branch_failed"),
             }
         };
         futures_util::stream::iter(keys).for_each_concurrent(RESUME_AT_ONCE, open).await;

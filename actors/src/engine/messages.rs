@@ -52,13 +52,20 @@ impl Engine {
         approval: Option<gent_protocol::Approval>,
         waits: bool,
     ) -> Result<(), EngineError> {
-        self.order(key, Lane::Data, line, |permit| Submit {
+        let sent = self.order(key, Lane::Data, true, line, |permit| Submit {
             message: message.clone(),
             approval,
             waits,
             permit,
-        })
-        .await
+        });
+        match sent.await {
+            Err(given_up @ EngineError::GivenUp { .. }) => {
+                self.queue_given_up(key, message, approval).await?;
+                // Whoever waits for its turn would wait for nothing.
+                if waits { Err(given_up) } else { Ok(()) }
+            }
+            other => other,
+        }
     }
 
     pub(super) fn new_message_id(&self) -> MessageId {
@@ -85,18 +92,23 @@ impl Engine {
     pub async fn steer(&self, workspace: &WorkspaceId, command: SteerCommand) -> Result<(), EngineError> {
         let SteerCommand::Cancel { session_id, branch_id, request_id, message_id } = command;
         let (key, _) = self.branch_of(workspace, &session_id, &branch_id).await?;
-        if let Some(message) = &message_id
-            && let Ok(handle) = self.open(&key, false).await
-        {
+        match (self.open(&key, false).await, &message_id) {
+            (Err(EngineError::GivenUp { .. }), _) => {
+                return self.stop_given_up(&key, request_id, message_id).await;
+            }
             // The latch names its turn: flipping it early cannot hit another one.
-            handle.flip_latch(message);
+            (Ok(handle), Some(message)) => handle.flip_latch(message),
+            (Ok(_) | Err(_), _) => {}
         }
-        self.order(&key, Lane::Control, None, |permit| CancelTurn {
+        let ordered = self.order(&key, Lane::Control, false, None, |permit| CancelTurn {
             request: request_id.clone(),
             message: message_id.clone(),
             permit,
-        })
-        .await
+        });
+        match ordered.await {
+            Err(EngineError::GivenUp { .. }) => self.stop_given_up(&key, request_id, message_id).await,
+            other => other,
+        }
     }
 }
 

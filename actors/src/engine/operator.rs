@@ -110,7 +110,7 @@ impl Engine {
         let taken = self.services().credentials.offer(workspace, &specs, offer);
         if !taken.accepted.is_empty() {
             let (engine, workspace) = (self.clone(), workspace.clone());
-            self.services().io.spawn(async move { engine.try_again(&workspace).await });
+            self.beside(async move { engine.try_again(&workspace).await });
         }
         taken
     }
@@ -129,7 +129,7 @@ impl Engine {
         for turn in waiting {
             let key = key_of(&turn);
             // A branch that cannot be reached now tries by itself when it opens.
-            drop(self.order(&key, Lane::Data, None, |permit| CredentialOffered { permit }).await);
+            drop(self.order(&key, Lane::Data, false, None, |permit| CredentialOffered { permit }).await);
         }
     }
 

@@ -161,7 +161,7 @@ impl Engine {
             rows.queue.iter().any(|item| item.wake) || (!rows.queue.is_empty() && !rows.messages.is_empty());
         if has_turn || is_waking {
             let (engine, key) = (self.clone(), key.clone());
-            self.services().io.spawn(async move {
+            self.beside(async move {
                 // A branch that is given up stays so: a read does not bring it back.
                 drop(engine.open(&key, false).await);
             });

@@ -11,7 +11,7 @@ use super::failure::TurnFailure;
 use super::ledger::Ledger;
 use super::outcome::{Ending, Next, next_after};
 use super::prepare::{Prepared, Turn, prepare};
-use super::resume::{resume, settle_calls};
+use super::resume::resume;
 use super::rows::Progress;
 use super::step::{run_step, store_messages};
 use super::tool_phase::run_calls;
@@ -63,20 +63,14 @@ pub(crate) enum TurnEnd {
 
 /// Runs a turn. Dropping the future leaves it unfinished in its rows: it goes on at the next opening.
 pub(crate) async fn run(job: TurnJob) -> TurnEnd {
-    let Progress { mut ledger, last } = Progress::of(&job.row);
+    let mut ledger = Progress::of(&job.row).ledger;
     if job.is_resumed_after_death {
         ledger.mark_partial();
     }
     let n_steps = job.row.step;
     if job.latch.is_cancelled() {
-        let settled = match last {
-            Some(last) => settle_calls(&job, &last).await.map(drop),
-            None => Ok(()),
-        };
-        return match settled {
-            Ok(()) => over(Ending::INTERRUPTED, None, ledger, n_steps),
-            Err(failure) => failed(failure, ledger, n_steps),
-        };
+        // Its calls without results are settled with the receipt.
+        return over(Ending::INTERRUPTED, None, ledger, n_steps);
     }
     match prepare(job).await {
         Prepared::Ready(mut turn) => {

@@ -12,6 +12,8 @@ mod discovery;
 #[cfg(test)]
 mod events;
 #[cfg(test)]
+mod given_up;
+#[cfg(test)]
 mod idempotency;
 #[cfg(test)]
 mod lifecycle;

@@ -134,7 +134,6 @@ diesel::table! {
         approval -> Nullable<Text>,
         route_json -> Nullable<Text>,
         waiting_for -> Nullable<Text>,
-        partial_usage -> Bool,
         totals_json -> Text,
     }
 }

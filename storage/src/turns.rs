@@ -69,8 +69,6 @@ pub struct TurnRow {
     pub route: Option<Value>,
     /// What it waits for.
     pub waiting_for: Option<String>,
-    /// Steps were committed by an earlier run or without usage.
-    pub partial_usage: bool,
     /// Its running totals.
     pub totals: Value,
 }
@@ -97,7 +95,6 @@ pub fn turn_put(txn: &mut WriteTxn<'_>, row: &TurnRow) -> Result<(), StoreError>
         turns::approval.eq(row.approval.as_ref().map(to_word).transpose()?),
         turns::route_json.eq(row.route.as_ref().map(to_json).transpose()?),
         turns::waiting_for.eq(row.waiting_for.as_deref()),
-        turns::partial_usage.eq(row.partial_usage),
         turns::totals_json.eq(to_json(&row.totals)?),
     );
     let open: Option<String> = turns::table
@@ -233,7 +230,6 @@ struct TurnColumns {
     approval: Option<String>,
     route_json: Option<String>,
     waiting_for: Option<String>,
-    partial_usage: bool,
     totals_json: String,
 }
 
@@ -258,7 +254,6 @@ impl TurnColumns {
                 .route_json
                 .as_deref()
                 .and_then(|text| lenient(json(text, || format!("the route of {}", place())))),
-            partial_usage: self.partial_usage,
             totals: lenient(json(&self.totals_json, || format!("the totals of {}", place())))
                 .unwrap_or_default(),
             waiting_for: self.waiting_for.clone(),

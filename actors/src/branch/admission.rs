@@ -163,7 +163,6 @@ fn new_row(key: &BranchKey, message: &Message, approval: Option<Approval>, run: 
         approval,
         route: None,
         waiting_for: None,
-        partial_usage: false,
         totals: Value::Null,
     }
 }

@@ -268,7 +268,6 @@ pub(crate) fn turn(of: &(SessionId, BranchId), id: &str, state: TurnState, start
         approval: Some(Approval::Approve),
         route: Some(json!({"driver": "x"})),
         waiting_for: Some("credential".into()),
-        partial_usage: true,
         totals: json!({"steps": 3}),
     }
 }

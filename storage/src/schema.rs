@@ -149,6 +149,7 @@ diesel::table! {
         approval -> Nullable<Text>,
         message_json -> Text,
         queued_at -> BigInt,
+        sender_json -> Nullable<Text>,
     }
 }
 

@@ -221,6 +221,7 @@ fn admit(
         wake: true,
         approval,
         queued_at: message.created_at,
+        sender: None,
     };
     queue_append(txn, &item)?;
     Ok(Admission::Queued)

@@ -4,7 +4,7 @@
 use gent_protocol::EventSeq;
 use gent_storage::{
     StoreError, TurnRow, TurnState, branches_with_queue, events_after, message_list, queue_append,
-    queue_items, session_list, snapshot_read, turn_get, turn_put, turns_unfinished,
+    queue_clear, queue_items, session_list, snapshot_read, turn_get, turn_put, turns_unfinished,
 };
 use serde_json::Value;
 
@@ -40,6 +40,9 @@ suite! {
         db.sql("UPDATE branch_queue SET message_json = 'nonsense' WHERE message_id = 'a'");
         let branch = of.1.clone();
         assert_eq!(db.read(move |r| queue_items(r, &branch)).unwrap().len(), 1);
+        assert_eq!(db.sql_number("SELECT count(*) FROM branch_queue WHERE message_json = 'nonsense'"), 1);
+        let branch = of.1.clone();
+        assert_eq!(db.write(move |txn| queue_clear(txn, &branch)).unwrap(), [item(&of, "b", false)]);
         assert_eq!(db.sql_number("SELECT count(*) FROM branch_queue WHERE message_json = 'nonsense'"), 1);
     }
 

@@ -281,5 +281,6 @@ pub(crate) fn item(of: &(SessionId, BranchId), id: &str, wake: bool) -> QueueIte
         wake,
         approval: None,
         queued_at: Millis(9),
+        sender: None,
     }
 }

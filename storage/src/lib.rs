@@ -73,7 +73,7 @@ pub use messages::{
 pub use metrics::{BranchMetrics, metrics_get};
 pub use operations::{StoredOperation, operation_get, operation_put};
 pub use owners::{BranchFence, branch_take, fence_check};
-pub use queue::{QueueItem, QueueKind, queue_append, queue_items, queue_remove};
+pub use queue::{QueueItem, QueueKind, QueueSender, queue_append, queue_clear, queue_items, queue_remove};
 pub use session_delete::{session_delete_begin, session_delete_portion, sessions_deleting};
 pub use sessions::{
     NewSession, SessionCreated, SessionRow, session_create, session_find, session_get, session_list,

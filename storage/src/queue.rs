@@ -4,6 +4,7 @@
 
 use diesel::prelude::*;
 use gent_protocol::{Approval, BranchId, Message, MessageId, Millis, SessionId};
+use serde::{Deserialize, Serialize};
 
 use crate::codec::{id, json, to_json, to_word, word};
 use crate::schema::branch_queue;
@@ -27,6 +28,16 @@ impl QueueKind {
     }
 }
 
+/// The branch whose turn queued a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueSender {
+    /// Its session.
+    pub session_id: SessionId,
+    /// The branch.
+    pub branch_id: BranchId,
+}
+
 /// A waiting message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueItem {
@@ -44,6 +55,8 @@ pub struct QueueItem {
     pub approval: Option<Approval>,
     /// When it was queued.
     pub queued_at: Millis,
+    /// Who queued it, where that was a turn and not a client.
+    pub sender: Option<QueueSender>,
 }
 
 /// Appends an item; one of the same message is replaced in its place.
@@ -56,6 +69,7 @@ pub fn queue_append(txn: &mut WriteTxn<'_>, item: &QueueItem) -> Result<(), Stor
         branch_queue::approval.eq(item.approval.as_ref().map(to_word).transpose()?),
         branch_queue::message_json.eq(to_json(&item.message)?),
         branch_queue::queued_at.eq(item.queued_at.0),
+        branch_queue::sender_json.eq(item.sender.as_ref().map(to_json).transpose()?),
     );
     let same = branch_queue::table
         .filter(branch_queue::branch_id.eq(branch))
@@ -84,17 +98,37 @@ pub fn queue_append(txn: &mut WriteTxn<'_>, item: &QueueItem) -> Result<(), Stor
 
 /// A branch's items in order. A row that does not decode is skipped with a warning and left as it is.
 pub fn queue_items(r: &mut impl Reader, branch: &BranchId) -> Result<Vec<QueueItem>, StoreError> {
+    Ok(numbered_items(r, branch)?.into_iter().map(|(_, item)| item).collect())
+}
+
+/// Removes all items of a branch and returns them in order. A row that does not decode stays, with a warning: nobody
+/// could be handed it.
+pub fn queue_clear(txn: &mut WriteTxn<'_>, branch: &BranchId) -> Result<Vec<QueueItem>, StoreError> {
+    let found = numbered_items(txn, branch)?;
+    let mut removed = Vec::with_capacity(found.len());
+    for (ordinal, item) in found {
+        diesel::delete(branch_queue::table.find((branch.as_str(), ordinal))).execute(txn.connection())?;
+        removed.push(item);
+    }
+    Ok(removed)
+}
+
+/// The items that decode, each with its place.
+fn numbered_items(r: &mut impl Reader, branch: &BranchId) -> Result<Vec<(i64, QueueItem)>, StoreError> {
     let rows: Vec<QueueColumns> = branch_queue::table
         .filter(branch_queue::branch_id.eq(branch.as_str()))
         .order(branch_queue::ordinal)
         .load(r.connection())?;
     Ok(rows
         .into_iter()
-        .filter_map(|row| match row.into_item(branch) {
-            Ok(item) => Some(item),
-            Err(error) => {
-                tracing::warn!(%error, "queue.undecodable");
-                None
+        .filter_map(|row| {
+            let ordinal = row.ordinal;
+            match row.into_item(branch) {
+                Ok(item) => Some((ordinal, item)),
+                Err(error) => {
+                    tracing::warn!(%error, "queue.undecodable");
+                    None
+                }
             }
         })
         .collect())
@@ -123,6 +157,7 @@ struct QueueColumns {
     approval: Option<String>,
     message_json: String,
     queued_at: i64,
+    sender_json: Option<String>,
 }
 
 impl QueueColumns {
@@ -143,6 +178,7 @@ impl QueueColumns {
             wake: self.wake,
             approval: self.approval.as_deref().map(|text| word(text, place)).transpose()?,
             queued_at: Millis(self.queued_at),
+            sender: self.sender_json.as_deref().map(|text| json(text, place)).transpose()?,
         })
     }
 }

@@ -134,7 +134,6 @@ diesel::table! {
         approval -> Nullable<Text>,
         route_json -> Nullable<Text>,
         waiting_for -> Nullable<Text>,
-        partial_usage -> Bool,
         totals_json -> Text,
     }
 }
@@ -150,6 +149,7 @@ diesel::table! {
         approval -> Nullable<Text>,
         message_json -> Text,
         queued_at -> BigInt,
+        sender_json -> Nullable<Text>,
     }
 }
 

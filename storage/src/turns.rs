@@ -1,6 +1,7 @@
 //! Owns the rows of unfinished turns: from being taken in flight to the receipt, at most one a branch.
-//! Never decides what becomes of one.
-//! Tested in `storage/tests/it/rows.rs`.
+//! Never decides what becomes of one. A damaged value of a row is absent, so that the branch stays usable; the row stays
+//! as it is until its turn is written again.
+//! Tested in `storage/tests/it/rows.rs` and `storage/tests/it/damage.rs`.
 
 use diesel::prelude::*;
 use gent_protocol::{Approval, BranchId, MessageId, Millis, RunId, SessionId, WorkspaceId};
@@ -68,8 +69,6 @@ pub struct TurnRow {
     pub route: Option<Value>,
     /// What it waits for.
     pub waiting_for: Option<String>,
-    /// Steps were committed by an earlier run or without usage.
-    pub partial_usage: bool,
     /// Its running totals.
     pub totals: Value,
 }
@@ -96,7 +95,6 @@ pub fn turn_put(txn: &mut WriteTxn<'_>, row: &TurnRow) -> Result<(), StoreError>
         turns::approval.eq(row.approval.as_ref().map(to_word).transpose()?),
         turns::route_json.eq(row.route.as_ref().map(to_json).transpose()?),
         turns::waiting_for.eq(row.waiting_for.as_deref()),
-        turns::partial_usage.eq(row.partial_usage),
         turns::totals_json.eq(to_json(&row.totals)?),
     );
     let open: Option<String> = turns::table
@@ -132,7 +130,8 @@ pub fn turn_put(txn: &mut WriteTxn<'_>, row: &TurnRow) -> Result<(), StoreError>
     Ok(())
 }
 
-/// Reads a branch's unfinished turn.
+/// Reads a branch's unfinished turn. Its approval, route or totals are absent where they do not decode, with an error
+/// for the operator.
 pub fn turn_get(r: &mut impl Reader, branch: &BranchId) -> Result<Option<TurnRow>, StoreError> {
     let found: Option<TurnColumns> = turns::table.find(branch.as_str()).first(r.connection()).optional()?;
     found.map(TurnColumns::into_row).transpose()
@@ -173,7 +172,8 @@ pub fn turns_unfinished(r: &mut impl Reader) -> Result<Vec<UnfinishedTurn>, Stor
 }
 
 /// The branches that are to be woken at start: their queue has an item that wakes, or any item while the branch has
-/// history. Not those of sessions that are being deleted.
+/// history. Not those of sessions that are being deleted. A row that does not decode hides itself, with an error for the
+/// operator.
 pub fn branches_with_queue(
     r: &mut impl Reader,
 ) -> Result<Vec<(WorkspaceId, SessionId, BranchId)>, StoreError> {
@@ -188,14 +188,32 @@ pub fn branches_with_queue(
         if waking.last().is_some_and(|(_, _, last)| last.as_str() == branch) {
             continue;
         }
-        let place = || format!("the queue of branch {branch}");
-        let branch: BranchId = id(&branch, place)?;
+        let (workspace, session, branch) = match queue_place(&workspace, &session, &branch) {
+            Ok(place) => place,
+            Err(error) => {
+                tracing::error!(branch.id = branch, %error, "queue.undecodable");
+                continue;
+            }
+        };
         if wakes || branch_has_history(r, &branch)? {
-            let place = || format!("the queue of branch {branch}");
-            waking.push((id(&workspace, place)?, id(&session, place)?, branch));
+            waking.push((workspace, session, branch));
         }
     }
     Ok(waking)
+}
+
+fn queue_place(
+    workspace: &str,
+    session: &str,
+    branch: &str,
+) -> Result<(WorkspaceId, SessionId, BranchId), StoreError> {
+    let place = || format!("the queue of branch {branch}");
+    Ok((id(workspace, place)?, id(session, place)?, id(branch, place)?))
+}
+
+/// The value, or none with an error for the operator that names the row.
+fn lenient<T>(value: Result<T, StoreError>) -> Option<T> {
+    value.inspect_err(|error| tracing::error!(%error, "turn.value_undecodable")).ok()
 }
 
 #[derive(Queryable)]
@@ -212,7 +230,6 @@ struct TurnColumns {
     approval: Option<String>,
     route_json: Option<String>,
     waiting_for: Option<String>,
-    partial_usage: bool,
     totals_json: String,
 }
 
@@ -229,10 +246,16 @@ impl TurnColumns {
             step: count(self.step, place)?,
             continuations: count(self.continuations, place)?,
             started_at: Millis(self.started_at),
-            approval: self.approval.as_deref().map(|text| word(text, place)).transpose()?,
-            route: self.route_json.as_deref().map(|text| json(text, place)).transpose()?,
-            partial_usage: self.partial_usage,
-            totals: json(&self.totals_json, place)?,
+            approval: self
+                .approval
+                .as_deref()
+                .and_then(|text| lenient(word(text, || format!("the approval of {}", place())))),
+            route: self
+                .route_json
+                .as_deref()
+                .and_then(|text| lenient(json(text, || format!("the route of {}", place())))),
+            totals: lenient(json(&self.totals_json, || format!("the totals of {}", place())))
+                .unwrap_or_default(),
             waiting_for: self.waiting_for.clone(),
         })
     }

@@ -163,7 +163,6 @@ fn new_row(key: &BranchKey, message: &Message, approval: Option<Approval>, run: 
         approval,
         route: None,
         waiting_for: None,
-        partial_usage: false,
         totals: Value::Null,
     }
 }
@@ -224,6 +223,7 @@ fn admit(
         wake: true,
         approval,
         queued_at: message.created_at,
+        sender: None,
     };
     queue_append(txn, &item)?;
     Ok(Admission::Queued)

@@ -1,12 +1,14 @@
-//! Tests what becomes of rows that do not decode: they hide themselves and are left as they are; a known event that
-//! does not decode fails the replay that reaches it, and nothing else.
+//! Tests what becomes of rows that do not decode: they hide themselves and are left as they are, a turn keeps its branch
+//! usable; a known event that does not decode fails the replay that reaches it, and nothing else.
 
 use gent_protocol::EventSeq;
 use gent_storage::{
-    StoreError, events_after, message_list, queue_append, queue_items, session_list, snapshot_read,
+    StoreError, TurnRow, TurnState, branches_with_queue, events_after, message_list, queue_append,
+    queue_clear, queue_items, session_list, snapshot_read, turn_get, turn_put, turns_unfinished,
 };
+use serde_json::Value;
 
-use crate::fixture::{item, message, named, workspace};
+use crate::fixture::{item, message, named, turn, workspace};
 
 suite! {
     fn a_damaged_session_hides_itself_and_not_the_list_b005(db) {
@@ -39,6 +41,38 @@ suite! {
         let branch = of.1.clone();
         assert_eq!(db.read(move |r| queue_items(r, &branch)).unwrap().len(), 1);
         assert_eq!(db.sql_number("SELECT count(*) FROM branch_queue WHERE message_json = 'nonsense'"), 1);
+        let branch = of.1.clone();
+        assert_eq!(db.write(move |txn| queue_clear(txn, &branch)).unwrap(), [item(&of, "b", false)]);
+        assert_eq!(db.sql_number("SELECT count(*) FROM branch_queue WHERE message_json = 'nonsense'"), 1);
+    }
+
+    fn a_damaged_value_of_a_turn_is_absent_and_the_turn_goes_on(db) {
+        let of = db.session("s", 1);
+        let row = turn(&of, "m", TurnState::Running, 5);
+        let put = row.clone();
+        db.write(move |txn| turn_put(txn, &put)).unwrap();
+        db.sql("UPDATE turns SET approval = 'later', route_json = '{', totals_json = 'nonsense'");
+        let wanted = TurnRow { approval: None, route: None, totals: Value::Null, ..row };
+        let branch = of.1.clone();
+        assert_eq!(db.read(move |r| turn_get(r, &branch)).unwrap(), Some(wanted.clone()));
+        assert_eq!(db.read(|r| turns_unfinished(r)).unwrap()[0].row, wanted);
+        let rows = db.read(move |r| snapshot_read(r, &workspace(), &of.0, &of.1, None, 9, 999)).unwrap();
+        assert_eq!(rows.turn, Some(wanted.clone()));
+        // Reading repairs nothing; the turn's next write does.
+        assert_eq!(db.sql_number("SELECT count(*) FROM turns WHERE totals_json = 'nonsense'"), 1);
+        db.write(move |txn| turn_put(txn, &wanted)).unwrap();
+        assert_eq!(db.sql_number("SELECT count(*) FROM turns WHERE totals_json = 'null'"), 1);
+    }
+
+    fn a_damaged_owner_of_a_queue_hides_itself_and_not_the_others(db) {
+        for name in ["a", "b"] {
+            let of = db.session(name, 1);
+            let queued = item(&of, "m", true);
+            db.write(move |txn| queue_append(txn, &queued)).unwrap();
+        }
+        db.sql("UPDATE sessions SET workspace_id = 'nonsense' WHERE id = 'a'");
+        let found = db.read(|r| branches_with_queue(r)).unwrap();
+        assert_eq!(found.iter().map(|(_, session, _)| session.as_str()).collect::<Vec<_>>(), ["b"]);
     }
 
     fn an_unknown_event_is_skipped_and_a_known_one_that_does_not_decode_is_named(db) {

@@ -268,7 +268,6 @@ pub(crate) fn turn(of: &(SessionId, BranchId), id: &str, state: TurnState, start
         approval: Some(Approval::Approve),
         route: Some(json!({"driver": "x"})),
         waiting_for: Some("credential".into()),
-        partial_usage: true,
         totals: json!({"steps": 3}),
     }
 }
@@ -282,5 +281,6 @@ pub(crate) fn item(of: &(SessionId, BranchId), id: &str, wake: bool) -> QueueIte
         wake,
         approval: None,
         queued_at: Millis(9),
+        sender: None,
     }
 }

@@ -1,4 +1,5 @@
-//! Tests the opening of an SQLite file: what is refused, what is copied, which life of the store it is.
+//! Tests the opening of an SQLite file: what is refused, what is copied, which life of the store it is; and, on every
+//! database, that one of an earlier schema keeps what it holds.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -7,9 +8,39 @@ use std::sync::Arc;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use gent_protocol::{DatabaseKind, Millis, StoreIncarnation};
-use gent_storage::{Location, OpenError, Store, StoreConfig, Synchronous, inspect};
+use gent_storage::{
+    Location, OpenError, Store, StoreConfig, Synchronous, TurnState, inspect, queue_append, queue_items,
+    turn_get, turn_put,
+};
 
-use crate::fixture::{Fixture, Heard};
+use crate::fixture::{Fixture, Heard, item, turn};
+
+/// The way up and down of a migration.
+type UpAndDown = (&'static str, &'static str);
+
+/// The migrations, oldest first.
+const SQLITE: [UpAndDown; 2] = [
+    (
+        include_str!("../../../migrations/sqlite/0001_initial/up.sql"),
+        include_str!("../../../migrations/sqlite/0001_initial/down.sql"),
+    ),
+    (
+        include_str!("../../../migrations/sqlite/0002_branch/up.sql"),
+        include_str!("../../../migrations/sqlite/0002_branch/down.sql"),
+    ),
+];
+
+#[cfg(feature = "postgres")]
+pub(crate) const POSTGRES: [UpAndDown; 2] = [
+    (
+        include_str!("../../../migrations/postgres/0001_initial/up.sql"),
+        include_str!("../../../migrations/postgres/0001_initial/down.sql"),
+    ),
+    (
+        include_str!("../../../migrations/postgres/0002_branch/up.sql"),
+        include_str!("../../../migrations/postgres/0002_branch/down.sql"),
+    ),
+];
 
 fn path(db: &Fixture) -> PathBuf {
     db.place.path().join("data.db")
@@ -88,7 +119,7 @@ fn a_newer_schema_is_refused_with_both_versions() {
     db.shut();
     db.sql("INSERT INTO __diesel_schema_migrations (version) VALUES ('9999')");
     let text = open(db.config()).err().unwrap().to_string();
-    assert!(text.contains("9999") && text.contains("0001") && text.contains("newer"), "{text}");
+    assert!(text.contains("9999") && text.contains("0002") && text.contains("newer"), "{text}");
     assert_eq!(inspect(&db.location).unwrap().schema.as_deref(), Some("9999"));
 }
 
@@ -108,10 +139,11 @@ fn a_copy_is_made_before_a_migration_and_none_of_a_new_file() {
     drop(open(db.config()).unwrap());
     let backups = db.place.path().join("backups");
     assert!(!backups.exists());
-    // As if the only migration were still to come: everything is there but its record and its tables.
+    // As if all migrations were still to come: everything is there but their records and their tables.
     let mut connection = raw(&db);
-    let down = include_str!("../../../migrations/sqlite/0001_initial/down.sql");
-    connection.batch_execute(down).unwrap();
+    for (_, down) in SQLITE.iter().rev() {
+        connection.batch_execute(down).unwrap();
+    }
     connection
         .batch_execute(
             "DELETE FROM __diesel_schema_migrations; CREATE TABLE kept (a INTEGER); INSERT INTO kept VALUES (7);",
@@ -191,7 +223,7 @@ fn an_inspection_names_schema_damage_and_rows_that_point_nowhere() {
     db.session("s", 1);
     db.store().close();
     let sound = inspect(&db.location).unwrap();
-    assert_eq!((sound.schema.as_deref(), sound.known.as_str()), (Some("0001"), "0001"));
+    assert_eq!((sound.schema.as_deref(), sound.known.as_str()), (Some("0002"), "0002"));
     assert!(sound.damage.is_empty() && sound.dangling.is_empty());
     db.sql("PRAGMA foreign_keys = OFF; UPDATE branches SET session_id = 'nobody'");
     let broken = inspect(&db.location).unwrap();
@@ -212,13 +244,51 @@ fn the_status_names_the_database_and_what_a_commit_survives() {
 }
 
 #[test]
-fn the_migration_goes_down_and_up_again_and_leaves_nothing() {
+fn the_migrations_go_down_and_up_again_and_leave_nothing() {
     let db = Fixture::sqlite();
     db.shut();
     let mut connection = raw(&db);
-    connection.batch_execute(include_str!("../../../migrations/sqlite/0001_initial/down.sql")).unwrap();
+    for (_, down) in SQLITE.iter().rev() {
+        connection.batch_execute(down).unwrap();
+    }
     let left = "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE '\\_\\_diesel%' ESCAPE '\\' \
                 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
     assert_eq!(db.sql_number(left), 0);
-    connection.batch_execute(include_str!("../../../migrations/sqlite/0001_initial/up.sql")).unwrap();
+    for (up, _) in SQLITE {
+        connection.batch_execute(up).unwrap();
+    }
+}
+
+/// Takes the newest migration back, with the rows as they are.
+fn go_back_to_0001(db: &Fixture) {
+    db.store().close();
+    db.shut();
+    let (_, down) = match &db.location {
+        Location::Sqlite(_) => SQLITE[1],
+        #[cfg(feature = "postgres")]
+        Location::Postgres(_) => POSTGRES[1],
+    };
+    db.sql(&format!("{down} DELETE FROM __diesel_schema_migrations WHERE version = '0002';"));
+}
+
+suite! {
+    fn a_database_of_the_first_schema_is_migrated_and_keeps_its_rows(db) {
+        let of = db.session("s", 1);
+        let (row, queued) = (turn(&of, "m", TurnState::Running, 5), item(&of, "q", true));
+        let (put, append) = (row.clone(), queued.clone());
+        db.write(move |txn| {
+            turn_put(txn, &put)?;
+            queue_append(txn, &append)
+        })
+        .unwrap();
+        go_back_to_0001(db);
+        db.sql("UPDATE turns SET partial_usage = (1 = 1)");
+        db.reopen(|_| {});
+        let branch = of.1.clone();
+        let found = db.read(move |r| Ok((turn_get(r, &branch)?, queue_items(r, &branch)?))).unwrap();
+        assert_eq!(found, (Some(row), vec![queued]));
+        assert_eq!(db.events(&of.0, 0).items.len(), 1);
+        let version = "SELECT count(*) FROM __diesel_schema_migrations WHERE version = '0002'";
+        assert_eq!(db.sql_number(version), 1);
+    }
 }

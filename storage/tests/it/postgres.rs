@@ -8,6 +8,7 @@ use gent_protocol::DatabaseKind;
 use gent_storage::{Location, OpenError, Store, inspect, session_find};
 
 use crate::fixture::{Fixture, Heard, named};
+use crate::opening::POSTGRES;
 
 fn raw(db: &Fixture) -> PgConnection {
     let Location::Postgres(url) = &db.location else { panic!("not this fixture") };
@@ -32,8 +33,10 @@ fn a_schema_of_another_program_and_a_newer_one_are_refused() {
     assert!(matches!(error, OpenError::Newer { .. }), "{error}");
     let other = Fixture::postgres();
     other.shut();
-    let down = include_str!("../../../migrations/postgres/0001_initial/down.sql");
-    raw(&other).batch_execute(&format!("{down} CREATE TABLE notes (a int);")).unwrap();
+    for (_, down) in POSTGRES.iter().rev() {
+        raw(&other).batch_execute(down).unwrap();
+    }
+    raw(&other).batch_execute("CREATE TABLE notes (a int);").unwrap();
     let error = Store::open(other.config(), Arc::new(Heard::default())).err().unwrap();
     assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
 }
@@ -69,5 +72,5 @@ fn neither_status_nor_debug_nor_errors_show_the_password() {
     config.location = Location::Postgres("postgres://u:hunter2@127.0.0.1:1/x".into());
     let error = Store::open(config, Arc::new(Heard::default())).err().unwrap();
     assert!(!error.to_string().contains("hunter2"), "{error}");
-    assert_eq!(inspect(&db.location).unwrap().schema.as_deref(), Some("0001"));
+    assert_eq!(inspect(&db.location).unwrap().schema.as_deref(), Some("0002"));
 }

@@ -2,8 +2,8 @@
 
 use gent_protocol::BranchId;
 use gent_storage::{
-    QueueItem, StoreError, TurnState, branches_with_queue, operation_get, operation_put, queue_append,
-    queue_items, queue_remove, turn_delete, turn_get, turn_put, turns_unfinished,
+    QueueItem, QueueSender, StoreError, TurnState, branches_with_queue, operation_get, operation_put,
+    queue_append, queue_clear, queue_items, queue_remove, turn_delete, turn_get, turn_put, turns_unfinished,
 };
 use serde_json::json;
 
@@ -74,6 +74,31 @@ suite! {
         assert_eq!(queued(db, &of.1), ["a", "b2", "c"]);
         let branch = of.1.clone();
         assert_eq!(db.read(move |r| queue_items(r, &branch)).unwrap()[1], again);
+    }
+
+    fn a_waiting_message_keeps_who_queued_it(db) {
+        let of = db.session("s", 1);
+        let sender = QueueSender { session_id: of.0.clone(), branch_id: of.1.clone() };
+        let queued = QueueItem { sender: Some(sender), ..item(&of, "a", true) };
+        queue(db, queued.clone());
+        assert_eq!(db.read(move |r| queue_items(r, &of.1)).unwrap(), [queued]);
+    }
+
+    fn a_queue_is_taken_whole_in_order_and_no_other_with_it(db) {
+        let (one, two) = (db.session("s", 1), db.session("t", 1));
+        for id in ["a", "b", "c"] {
+            queue(db, item(&one, id, false));
+        }
+        queue(db, item(&two, "d", false));
+        // Taken back and queued again, the item goes to the end.
+        let branch = one.1.clone();
+        db.write(move |txn| queue_remove(txn, &branch, &message_id("a"))).unwrap();
+        queue(db, item(&one, "a", true));
+        let branch = one.1.clone();
+        let taken = db.write(move |txn| queue_clear(txn, &branch)).unwrap();
+        assert_eq!(taken, [item(&one, "b", false), item(&one, "c", false), item(&one, "a", true)]);
+        assert_eq!(queued(db, &one.1), Vec::<String>::new());
+        assert_eq!(queued(db, &two.1), ["d"]);
     }
 
     fn a_waiting_message_is_removed_once_and_from_its_own_branch(db) {

@@ -1,0 +1,38 @@
+-- Nothing ever read it.
+ALTER TABLE turns DROP COLUMN partial_usage;
+CREATE INDEX turns_parked ON turns (started_at) WHERE state = 'parked';
+
+-- Who queued the message, where that was another session's turn.
+ALTER TABLE branch_queue ADD COLUMN sender_json TEXT;
+
+-- Questions to a person, in the order of a branch in which they were asked.
+CREATE TABLE questions (
+    request_id TEXT NOT NULL PRIMARY KEY,
+    session_id TEXT NOT NULL,
+    branch_id TEXT NOT NULL REFERENCES branches (id),
+    ordinal INTEGER NOT NULL,
+    turn_message_id TEXT NOT NULL,
+    assistant_message_id TEXT NOT NULL,
+    tool_call_id TEXT NOT NULL,
+    occurrence INTEGER NOT NULL,
+    question_json TEXT NOT NULL,
+    status TEXT NOT NULL,
+    decision_json TEXT,
+    created_at INTEGER NOT NULL,
+    UNIQUE (branch_id, ordinal)
+) STRICT, WITHOUT ROWID;
+-- One open question for each ask of a call; also the way to the open questions of a branch.
+CREATE UNIQUE INDEX questions_open ON questions (branch_id, assistant_message_id, tool_call_id, occurrence)
+    WHERE status <> 'closed';
+CREATE UNIQUE INDEX questions_shown ON questions (branch_id) WHERE status = 'shown';
+CREATE INDEX questions_answered ON questions (branch_id) WHERE status = 'answered';
+
+-- What a call was bound to before it ran; never changed.
+CREATE TABLE tool_call_bindings (
+    branch_id TEXT NOT NULL REFERENCES branches (id),
+    assistant_message_id TEXT NOT NULL,
+    tool_call_id TEXT NOT NULL,
+    binding_json TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (branch_id, assistant_message_id, tool_call_id)
+) STRICT, WITHOUT ROWID;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::frame::ErrorObject;
-use crate::{BranchId, EventSeq, InteractionRequestId, Millis, RequestId, SessionId};
+use crate::{BranchId, EventSeq, InteractionRequestId, Millis, SessionId};
 
 macro_rules! rpc_errors {
     ($($(#[$doc:meta])* $tag:ident = $code:literal { $($(#[$fdoc:meta])* $field:ident : $type:ty),* $(,)? })*) => {
@@ -124,7 +124,7 @@ rpc_errors! {
     /// The question has another answer already.
     InteractionDecisionConflictError = -32014 {
         /// The question.
-        request_id: RequestId,
+        request_id: InteractionRequestId,
     }
     /// `meta.workspace` is missing or malformed.
     WorkspaceHeaderError = -32015 {}

@@ -10,6 +10,7 @@ mod error;
 mod event;
 mod frame;
 mod ids;
+mod interaction;
 mod list;
 mod message;
 mod method;
@@ -38,13 +39,16 @@ pub use ids::{
     ActorCommandId, AgentName, BranchId, ExtensionId, IdError, InteractionRequestId, MessageId, ModelId,
     ProviderId, RequestId, RunId, SessionId, StoreIncarnation, SubscriptionId, ToolCallId, WorkspaceId,
 };
+pub use interaction::{OpenQuestion, Question, QuestionDecision, RespondInteraction};
 pub use list::{Page, PageParams};
 pub use message::{
     CustomType, Message, MessageKind, MessageMetadata, Part, ProviderOptions, Role, ToolCall, ToolOutcome,
 };
 pub use method::{Call, Method, MethodFacts, StreamCall};
 pub use model::{ListModels, Model, Pricing, ReasoningEffort};
-pub use runtime::{ContextGauge, GetQueue, QueueEntry, QueueSnapshot, RuntimeMetrics, RuntimeState, Usage};
+pub use runtime::{
+    ContextGauge, DrainQueue, GetQueue, QueueEntry, QueueSnapshot, RuntimeMetrics, RuntimeState, Usage,
+};
 pub use server::{
     BranchCounts, DatabaseKind, DatabaseStatus, Hello, HelloReply, Identity, Limits, ProtocolVersion, Retire,
     Retired, ServerStatus, Status, StoreStatus, WriterStatus,

@@ -5,11 +5,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    ActorRow, Branch, CreateSession, CreatedSession, DeleteSession, Done, EventEnvelope, GetActor, GetQueue,
-    GetSession, GetSnapshot, Hello, HelloReply, ListActors, ListBranches, ListMessages, ListModels,
-    ListSessions, Message, Model, OfferCredentials, OfferedCredentials, Page, QueueSnapshot, Retire, Retired,
-    SendMessage, ServerStatus, Session, SessionEvents, SessionSnapshot, Status, SteerParams, UpdateSettings,
-    UpdatedSettings,
+    ActorRow, Branch, CreateSession, CreatedSession, DeleteSession, Done, DrainQueue, EventEnvelope,
+    GetActor, GetQueue, GetSession, GetSnapshot, Hello, HelloReply, ListActors, ListBranches, ListMessages,
+    ListModels, ListSessions, Message, Model, OfferCredentials, OfferedCredentials, Page, QueueSnapshot,
+    RespondInteraction, Retire, Retired, SendMessage, ServerStatus, Session, SessionEvents, SessionSnapshot,
+    Status, SteerParams, UpdateSettings, UpdatedSettings,
 };
 
 /// A call with one answer. The parameter type names its method.
@@ -133,6 +133,8 @@ methods! {
         MessageList = "message.list", ListMessages => Page<Message>, mutates no, workspace yes;
         SteerCommand = "steer.command", SteerParams => Done, mutates yes, workspace yes;
         QueueGet = "queue.get", GetQueue => QueueSnapshot, mutates no, workspace yes;
+        QueueDrain = "queue.drain", DrainQueue => QueueSnapshot, mutates yes, workspace yes;
+        InteractionRespond = "interaction.respond", RespondInteraction => Done, mutates yes, workspace yes;
         ModelList = "model.list", ListModels => Page<Model>, mutates no, workspace no;
         ActorList = "actor.list", ListActors => Page<ActorRow>, mutates no, workspace no;
         ActorGet = "actor.get", GetActor => ActorRow, mutates no, workspace no;

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{BranchId, InteractionRequestId, MessageId, Millis, SessionId};
+use crate::{BranchId, InteractionRequestId, MessageId, Millis, RequestId, SessionId};
 
 /// Tokens of one step or turn. A count the provider did not give is absent, never 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -64,6 +64,18 @@ pub struct GetQueue {
     pub session_id: SessionId,
     /// The branch.
     pub branch_id: BranchId,
+}
+
+/// Parameters of `queue.drain`: takes everything that waits out of the queue and answers with it. What runs goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DrainQueue {
+    /// The session.
+    pub session_id: SessionId,
+    /// The branch.
+    pub branch_id: BranchId,
+    /// Idempotency key: a repeat answers as the first did, and takes nothing.
+    pub request_id: RequestId,
 }
 
 /// What a branch does.

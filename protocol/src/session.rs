@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentName, BranchId, EventSeq, Message, MessageId, Millis, ModelId, PageParams, ReasoningEffort,
-    RequestId, RunId, RuntimeMetrics, RuntimeState, SessionId, StoreIncarnation,
+    AgentName, BranchId, EventSeq, Message, MessageId, Millis, ModelId, OpenQuestion, PageParams,
+    ReasoningEffort, RequestId, RunId, RuntimeMetrics, RuntimeState, SessionId, StoreIncarnation,
 };
 
 /// Variables of the client's environment that the session's processes start from. The server keeps only names
@@ -274,6 +274,9 @@ pub struct SessionSnapshot {
     /// The text of the step that streams, if one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streaming: Option<StreamingText>,
+    /// The question that waits for an answer, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<OpenQuestion>,
 }
 
 /// Parameters of `session.events`.

@@ -64,7 +64,7 @@ fn with_fields() -> Vec<RpcError> {
             session_id: s::session(),
             branch_id: s::branch(),
         },
-        RpcError::InteractionDecisionConflictError { message: message(), request_id: s::request() },
+        RpcError::InteractionDecisionConflictError { message: message(), request_id: s::question() },
         RpcError::LimitExceeded { message: message(), limit: "followUps".into(), max: 10 },
         RpcError::CursorInvalid { message: message(), last_event_id: EventSeq(41) },
         RpcError::Draining { message: message(), retry_after_ms: Millis(1500) },

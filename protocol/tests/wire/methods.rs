@@ -5,10 +5,11 @@ use std::fmt::Debug;
 
 use gent_protocol::{
     ActorRow, ActorState, AgentName, Approval, Branch, BranchCounts, Call, ContextGauge, CreateSession,
-    CreatedSession, DatabaseKind, DatabaseStatus, DeleteSession, Done, EventEnvelope, EventSeq, GetActor,
-    GetQueue, GetSession, GetSnapshot, Hello, HelloReply, LaneDepth, Limits, ListActors, ListBranches,
-    ListMessages, ListModels, ListSessions, Millis, Model, OfferCredentials, OfferedCredentials, PROTOCOL,
-    Page, PageParams, Pricing, ProviderId, QueueSnapshot, ReasoningEffort, Retire, Retired, RuntimeMetrics,
+    CreatedSession, DatabaseKind, DatabaseStatus, DeleteSession, Done, DrainQueue, EventEnvelope, EventSeq,
+    GetActor, GetQueue, GetSession, GetSnapshot, Hello, HelloReply, LaneDepth, Limits, ListActors,
+    ListBranches, ListMessages, ListModels, ListSessions, MessageMetadata, Millis, Model, OfferCredentials,
+    OfferedCredentials, OpenQuestion, PROTOCOL, Page, PageParams, Pricing, ProviderId, Question,
+    QuestionDecision, QueueSnapshot, ReasoningEffort, RespondInteraction, Retire, Retired, RuntimeMetrics,
     RuntimeState, Secret, SendMessage, ServerStatus, Session, SessionAdmission, SessionEvents,
     SessionSnapshot, Status, SteerCommand, SteerParams, StreamCall, StreamingText, UpdateSettings,
     UpdatedSettings, WriterStatus,
@@ -23,6 +24,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut cases = server_methods();
     cases.extend(session_methods());
     cases.extend(turn_methods());
+    cases.push(case("steer.interject", interject()));
     cases.push(case("method.session.get.result.absent", None::<Session>));
     cases.push(case("page.empty", Page::<Branch>::whole(vec![])));
     cases.push(case("snapshot.bare", bare_snapshot()));
@@ -144,15 +146,43 @@ fn turn_methods() -> Vec<Case> {
         request_id: s::request(),
         message_id: Some(s::turn()),
     };
+    let respond = RespondInteraction {
+        request_id: s::question(),
+        session_id: s::session(),
+        branch_id: s::branch(),
+        decision: QuestionDecision {
+            approved: true,
+            notes: Some("once".into()),
+            edited_content: Some("b".into()),
+        },
+    };
     [
         call(send, Done {}),
         call(ListMessages { branch_id: s::branch(), page: page() }, Page::whole(vec![s::message()])),
         call(SteerParams { command: cancel }, Done {}),
         call(GetQueue { session_id: s::session(), branch_id: s::branch() }, QueueSnapshot::default()),
+        call(
+            DrainQueue { session_id: s::session(), branch_id: s::branch(), request_id: s::request() },
+            QueueSnapshot::default(),
+        ),
+        call(respond, Done {}),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+fn interject() -> SteerParams {
+    SteerParams {
+        command: SteerCommand::Interject {
+            session_id: s::session(),
+            branch_id: s::branch(),
+            request_id: s::request(),
+            message: "rather the other file".into(),
+            metadata: Some(MessageMetadata { hidden: true, ..MessageMetadata::default() }),
+            wake: true,
+        },
+    }
 }
 
 fn page() -> PageParams {
@@ -259,6 +289,7 @@ fn bare_snapshot() -> SessionSnapshot {
         runtime: RuntimeState::Idle { queue: QueueSnapshot::default() },
         metrics: RuntimeMetrics::default(),
         streaming: None,
+        question: None,
     }
 }
 
@@ -291,6 +322,10 @@ fn snapshot() -> SessionSnapshot {
         resolved_model_reason: "the session is set to it".into(),
         metrics,
         streaming: Some(streaming),
+        question: Some(OpenQuestion {
+            request_id: s::question(),
+            question: Question { text: "run it?".into(), metadata: Some(serde_json::json!({ "a": 1 })) },
+        }),
         ..bare_snapshot()
     }
 }

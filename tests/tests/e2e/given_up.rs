@@ -73,8 +73,7 @@ async fn a_call_whose_end_could_not_be_stored_is_closed_with_its_turn() -> Resul
     let gent = Setup::new(&model)?.failpoint("store.in_write:turn.toolEnd@1=error").start().await?;
     let session = gent.session().await?;
     let sent = session.send("go")?;
-    session
-        .turn(&sent.message)
-        .await?
-        .expect("MR(u) MCP SS1 SE1(ToolCalls) MR(a1) TS(c1) MR(t1:c1=Interrupted) TF(c1) ERR TC(streamFailed)")
+    session.turn(&sent.message).await?.expect(
+        "MR(u) MCP SS1 SE1(ToolCalls) MR(a1) TS(c1) MR(t1:c1=Interrupted) TF(c1) ERR TC(streamFailed)",
+    )
 }

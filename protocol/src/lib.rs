@@ -10,6 +10,7 @@ mod error;
 mod event;
 mod frame;
 mod ids;
+mod interaction;
 mod list;
 mod message;
 mod method;
@@ -38,6 +39,7 @@ pub use ids::{
     ActorCommandId, AgentName, BranchId, ExtensionId, IdError, InteractionRequestId, MessageId, ModelId,
     ProviderId, RequestId, RunId, SessionId, StoreIncarnation, SubscriptionId, ToolCallId, WorkspaceId,
 };
+pub use interaction::{Question, QuestionDecision};
 pub use list::{Page, PageParams};
 pub use message::{
     CustomType, Message, MessageKind, MessageMetadata, Part, ProviderOptions, Role, ToolCall, ToolOutcome,

@@ -2,8 +2,8 @@
 
 use gent_protocol::{
     ActorState, Approval, CustomType, DatabaseKind, EventSeq, Identity, Message, MessageKind,
-    MessageMetadata, Millis, ModelId, Ordinal, PROTOCOL, Part, QueueEntry, QueueSnapshot, ReasoningEffort,
-    Role, RuntimeState, SteerCommand, ToolCall, ToolOutcome, Usage,
+    MessageMetadata, Millis, ModelId, Ordinal, PROTOCOL, Part, Question, QuestionDecision, QueueEntry,
+    QueueSnapshot, ReasoningEffort, Role, RuntimeState, SteerCommand, ToolCall, ToolOutcome, Usage,
 };
 use serde_json::json;
 
@@ -13,6 +13,7 @@ use crate::samples as s;
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = messages();
     cases.extend(parts());
+    cases.extend(questions());
     cases.extend(states());
     cases.extend(words());
     cases
@@ -66,6 +67,19 @@ fn parts() -> Vec<Case> {
         case("part.reasoning", Part::Reasoning { text: String::new(), options: Some(s::options()) }),
         case("part.tool-approval-request", approval),
         case("part.tool-approval-response", response),
+    ]
+}
+
+fn questions() -> Vec<Case> {
+    let question = Question { text: "Run it?".into(), metadata: Some(json!({ "kind": "command" })) };
+    let declined = QuestionDecision { approved: false, notes: None, edited_content: None };
+    let edited =
+        QuestionDecision { approved: true, notes: Some("shorter".into()), edited_content: Some("ls".into()) };
+    vec![
+        case("question", question.clone()),
+        case("question.bare", Question { metadata: None, ..question }),
+        case("question-decision", edited),
+        case("question-decision.bare", declined),
     ]
 }
 

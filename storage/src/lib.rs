@@ -48,6 +48,7 @@ mod operations;
 mod owners;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod questions;
 mod queue;
 mod reader;
 mod schema;
@@ -73,6 +74,10 @@ pub use messages::{
 pub use metrics::{BranchMetrics, metrics_get};
 pub use operations::{StoredOperation, operation_get, operation_put};
 pub use owners::{BranchFence, branch_take, fence_check};
+pub use questions::{
+    Answered, Asked, NewQuestion, QuestionRow, QuestionStatus, question_answer, question_ask, question_close,
+    question_get, question_shown, question_take, questions_close_turn, questions_of_step,
+};
 pub use queue::{QueueItem, QueueKind, QueueSender, queue_append, queue_clear, queue_items, queue_remove};
 pub use session_delete::{session_delete_begin, session_delete_portion, sessions_deleting};
 pub use sessions::{

@@ -154,6 +154,23 @@ diesel::table! {
 }
 
 diesel::table! {
+    questions (request_id) {
+        request_id -> Text,
+        session_id -> Text,
+        branch_id -> Text,
+        ordinal -> BigInt,
+        turn_message_id -> Text,
+        assistant_message_id -> Text,
+        tool_call_id -> Text,
+        occurrence -> BigInt,
+        question_json -> Text,
+        status -> Text,
+        decision_json -> Nullable<Text>,
+        created_at -> BigInt,
+    }
+}
+
+diesel::table! {
     durable_operations (workspace_id, operation, request_id) {
         workspace_id -> Text,
         operation -> Text,
@@ -188,4 +205,5 @@ diesel::allow_tables_to_appear_in_same_query!(
     message_chunks,
     turns,
     branch_queue,
+    questions,
 );

@@ -11,7 +11,7 @@ use crate::codec::id;
 use crate::connection::AnyConnection;
 use crate::schema::{
     branch_metrics, branch_owners, branch_queue, branches, content_chunks, durable_operations, events,
-    message_chunks, messages, session_counters, sessions, stream_deltas, turns,
+    message_chunks, messages, questions, session_counters, sessions, stream_deltas, turns,
 };
 use crate::sessions::session_get;
 use crate::{Reader, StoreError, WriteTxn};
@@ -115,6 +115,7 @@ pub fn session_delete_portion(
     room -= sweep_deltas(connection, id, room)?;
     room -= sweep_events(connection, id, room)?;
     room -= sweep_messages(connection, id, room)?;
+    room -= sweep_questions(connection, id, room)?;
     room -= sweep_operations(connection, id, room)?;
     if room <= 0 {
         return Ok(false);
@@ -185,6 +186,21 @@ fn sweep_messages(c: &mut AnyConnection, session: &SessionId, room: i64) -> Resu
         if removed >= room {
             return Ok(room);
         }
+    }
+    Ok(removed)
+}
+
+fn sweep_questions(c: &mut AnyConnection, session: &SessionId, room: i64) -> Result<i64, StoreError> {
+    let keys: Vec<String> = questions::table
+        .inner_join(branches::table.on(branches::id.eq(questions::branch_id)))
+        .filter(branches::session_id.eq(session.as_str()))
+        .select(questions::request_id)
+        .limit(room.max(0))
+        .load(c)?;
+    let mut removed = 0;
+    for request in keys {
+        diesel::delete(questions::table.find(request)).execute(c)?;
+        removed += 1;
     }
     Ok(removed)
 }

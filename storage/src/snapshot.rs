@@ -10,10 +10,11 @@ use crate::deltas::streaming_text;
 use crate::events::event_last;
 use crate::messages::messages_before;
 use crate::metrics::metrics_get;
+use crate::questions::question_shown;
 use crate::queue::queue_items;
 use crate::sessions::session_get;
 use crate::turns::turn_get;
-use crate::{BranchMetrics, QueueItem, Reader, SessionRow, StoreError, StoredMessage, TurnRow};
+use crate::{BranchMetrics, QuestionRow, QueueItem, Reader, SessionRow, StoreError, StoredMessage, TurnRow};
 
 /// The rows of a snapshot.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +39,8 @@ pub struct SnapshotRows {
     pub turn: Option<TurnRow>,
     /// What waits.
     pub queue: Vec<QueueItem>,
+    /// The question that a person may answer.
+    pub question: Option<QuestionRow>,
 }
 
 /// Reads a snapshot whose page ends at the newest message, or before the cursor `before`. A session or branch that is
@@ -69,6 +72,7 @@ pub fn snapshot_read(
         streaming: streaming_text(r, branch)?,
         turn: turn_get(r, branch)?,
         queue: queue_items(r, branch)?,
+        question: question_shown(r, branch)?,
         session: session_row,
         branch: branch_row,
     })

@@ -2,12 +2,13 @@
 
 use gent_protocol::{EventSeq, Millis, SessionId};
 use gent_storage::{
-    StoreError, TurnState, events_after, queue_append, session_create, session_delete_begin,
+    StoreError, TurnState, events_after, question_ask, queue_append, session_create, session_delete_begin,
     session_delete_portion, session_find, session_get, session_list, session_set_env, sessions_deleting,
     turn_put, turns_unfinished,
 };
 
 use crate::fixture::{Fixture, chunk, item, message, named, new_session, request, turn, workspace};
+use crate::questions::new_question;
 
 fn begin(db: &Fixture, session: &str) -> Result<Vec<String>, StoreError> {
     let session = SessionId::parse(session).unwrap();
@@ -89,8 +90,10 @@ suite! {
         db.insert(message(&other, "shared", "shared"));
         db.append(chunk(&of, 1, "run", 0, "x"));
         let (row, queued) = (turn(&of, "m1", TurnState::Running, 1), item(&of, "q", true));
+        let question = new_question(&of, "q");
         db.write(move |txn| {
             turn_put(txn, &row)?;
+            question_ask(txn, &question)?;
             queue_append(txn, &queued)
         })
         .unwrap();
@@ -99,7 +102,7 @@ suite! {
         assert!(sweep(db, &of.0, 5) > 4);
         for table in [
             "sessions", "branches", "branch_owners", "messages", "message_chunks", "events", "turns",
-            "branch_queue", "stream_deltas", "durable_operations", "branch_metrics",
+            "branch_queue", "questions", "stream_deltas", "durable_operations", "branch_metrics",
         ] {
             let key = if table == "sessions" || table == "branches" { "id" } else { "branch_id" };
             let key = if table == "events" || table == "stream_deltas" { "session_id" } else { key };
@@ -108,7 +111,7 @@ suite! {
         }
         // The content that the other session has too stays, everything else went.
         assert_eq!(db.sql_number("SELECT count(*) FROM content_chunks"), 1);
-        assert_eq!(db.sql_number("SELECT next_seq FROM session_counters WHERE session_id = 's'"), 16);
+        assert_eq!(db.sql_number("SELECT next_seq FROM session_counters WHERE session_id = 's'"), 17);
         assert!(db.read(|r| sessions_deleting(r)).unwrap().is_empty());
         assert_eq!(db.events(&other.0, 0).items.len(), 2);
     }

@@ -22,5 +22,6 @@ mod opening;
 mod owners;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod questions;
 mod rows;
 mod sessions;

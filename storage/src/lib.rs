@@ -32,6 +32,7 @@
 //! `WriteTxn::append` alone makes an envelope; after COMMIT the writer hands the envelopes of a group to the
 //! [`Publisher`], in order, and only then answers the callers.
 
+mod bindings;
 mod branches;
 mod codec;
 mod connection;
@@ -61,6 +62,7 @@ mod turns;
 mod txn;
 mod writer;
 
+pub use bindings::{bindings_get, bindings_put};
 pub use branches::{branch_get, branch_list, branch_locate};
 pub use connection::Location;
 pub use deltas::{deltas_drop_step, deltas_drop_turn, streaming_text};

@@ -1,16 +1,23 @@
-//! Tests unfinished turns, waiting messages and outcomes of commands.
+//! Tests unfinished turns, waiting messages, bindings of calls and outcomes of commands.
 
-use gent_protocol::BranchId;
+use std::collections::HashMap;
+
+use gent_protocol::{BranchId, Millis, SessionId, ToolCallId};
 use gent_storage::{
-    QueueItem, QueueSender, StoreError, TurnState, branches_with_queue, operation_get, operation_put,
-    queue_append, queue_clear, queue_items, queue_remove, turn_delete, turn_get, turn_put, turns_unfinished,
+    QueueItem, QueueSender, StoreError, TurnState, bindings_get, bindings_put, branches_with_queue,
+    operation_get, operation_put, queue_append, queue_clear, queue_items, queue_remove, turn_delete,
+    turn_get, turn_put, turns_unfinished,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, elsewhere, item, message, message_id, turn, workspace};
 
 fn put(db: &Fixture, row: gent_storage::TurnRow) -> Result<(), StoreError> {
     db.write(move |txn| turn_put(txn, &row))
+}
+
+fn call_id(text: &str) -> ToolCallId {
+    ToolCallId::parse(text).unwrap()
 }
 
 fn queue(db: &Fixture, item: QueueItem) {
@@ -126,6 +133,35 @@ suite! {
         let mut ids: Vec<&str> = found.iter().map(|(_, session, _)| session.as_str()).collect();
         ids.sort_unstable();
         assert_eq!(ids, ["old", "waking"]);
+    }
+
+    fn a_call_keeps_its_binding_and_takes_no_other(db) {
+        let (of, other) = (db.session("s", 1), db.session("t", 1));
+        let put = |of: &(SessionId, BranchId), message: &str, bindings: &[(&str, Value)]| {
+            let (branch, message) = (of.1.clone(), message_id(message));
+            let bindings: Vec<_> =
+                bindings.iter().map(|(call, value)| (call_id(call), value.clone())).collect();
+            db.write(move |txn| bindings_put(txn, &branch, &message, &bindings, Millis(1)))
+        };
+        let get = |of: &(SessionId, BranchId), message: &str| {
+            let (branch, message) = (of.1.clone(), message_id(message));
+            db.read(move |r| bindings_get(r, &branch, &message)).unwrap()
+        };
+        let (one, two) = (json!({"tool": "bash", "n": 1}), json!({"tool": "read"}));
+        put(&of, "a", &[("1", one.clone()), ("2", two.clone())]).unwrap();
+        put(&of, "a", &[("1", json!({"n": 1, "tool": "bash"}))]).unwrap();
+        // A conflict stores nothing of its write.
+        let error = put(&of, "a", &[("3", one.clone()), ("1", two.clone())]).unwrap_err();
+        assert!(matches!(error, StoreError::Conflict { .. }), "{error}");
+        assert!(error.to_string().contains("call 1 of message a of branch s-b"), "{error}");
+        let all = HashMap::from([(call_id("1"), one.clone()), (call_id("2"), two.clone())]);
+        assert_eq!(get(&of, "a"), all);
+        // The same name is another call in another message and in another branch.
+        put(&of, "b", &[("1", two.clone())]).unwrap();
+        put(&other, "a", &[("1", two.clone())]).unwrap();
+        assert_eq!(get(&other, "a"), HashMap::from([(call_id("1"), two)]));
+        assert_eq!(get(&of, "a"), all);
+        assert_eq!(get(&other, "b"), HashMap::new());
     }
 
     fn the_outcome_of_a_command_is_kept_in_its_workspace_and_never_replaced(db) {

@@ -74,7 +74,7 @@ pub use messages::{
     message_settle, messages_before,
 };
 pub use metrics::{BranchMetrics, metrics_get};
-pub use operations::{StoredOperation, operation_get, operation_put};
+pub use operations::{StoredOperation, operation_get, operation_put, operation_reserve};
 pub use owners::{BranchFence, branch_take, fence_check};
 pub use questions::{
     Answered, Asked, NewQuestion, QuestionRow, QuestionStatus, question_answer, question_ask, question_close,

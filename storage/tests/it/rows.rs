@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use gent_protocol::{BranchId, Millis, SessionId, ToolCallId};
+use gent_protocol::{BranchId, Millis, SessionId, ToolCallId, WorkspaceId};
 use gent_storage::{
     QueueItem, QueueSender, StoreError, TurnState, bindings_get, bindings_put, branches_with_queue,
-    operation_get, operation_put, queue_append, queue_clear, queue_items, queue_remove, turn_delete,
-    turn_get, turn_put, turns_unfinished,
+    operation_get, operation_put, operation_reserve, queue_append, queue_clear, queue_items, queue_remove,
+    turn_delete, turn_get, turn_put, turns_unfinished,
 };
 use serde_json::{Value, json};
 
@@ -179,5 +179,25 @@ suite! {
         assert_eq!((kept.session, kept.branch, kept.result), (of.0, of.1, json!({"n": 1})));
         assert_eq!(db.read(|r| operation_get(r, &elsewhere(), "turn.cancel", "m")).unwrap(), None);
         assert_eq!(db.read(|r| operation_get(r, &workspace(), "turn.other", "m")).unwrap(), None);
+    }
+
+    fn attempts_at_an_operation_are_granted_up_to_their_bound(db) {
+        let of = db.session("s", 1);
+        let reserve = |workspace: WorkspaceId, max: u32| {
+            let of = of.clone();
+            db.write(move |txn| {
+                operation_reserve(txn, &workspace, "turn.handoff", "m", &of.0, &of.1, max, Millis(1))
+            })
+        };
+        assert!(!reserve(workspace(), 0).unwrap());
+        let granted: Vec<bool> = (0..4).map(|_| reserve(workspace(), 2).unwrap()).collect();
+        assert_eq!(granted, [true, true, false, false]);
+        let kept = db.read(|r| operation_get(r, &workspace(), "turn.handoff", "m")).unwrap().unwrap();
+        assert_eq!((kept.session, kept.branch, kept.result), (of.0.clone(), of.1.clone(), json!({"attempts": 2})));
+        assert!(reserve(workspace(), 3).unwrap());
+        assert!(reserve(elsewhere(), 1).unwrap());
+        // What does not count attempts grants none.
+        db.sql("UPDATE durable_operations SET result_json = '{\"ok\":true}'");
+        assert!(matches!(reserve(workspace(), 9), Err(StoreError::Conflict { .. })));
     }
 }

@@ -89,7 +89,7 @@ pub use sessions::{
 pub use snapshot::{SnapshotRows, snapshot_read};
 pub use store::{Mode, Published, Publisher, Queue, Store, StoreConfig, Synchronous};
 pub use turns::{
-    TurnRow, TurnState, UnfinishedTurn, branches_with_queue, turn_delete, turn_get, turn_put,
+    TurnRow, TurnState, UnfinishedTurn, branches_with_queue, turn_delete, turn_get, turn_put, turns_parked,
     turns_unfinished,
 };
 pub use txn::{ReadTxn, Reader, WriteTxn};

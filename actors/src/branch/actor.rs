@@ -17,7 +17,9 @@ use tracing::{debug, warn};
 use super::handle::Shared;
 use super::key::BranchKey;
 use super::lanes::{Command, Lanes};
-use super::messages::{BranchError, CancelTurn, Close, CredentialOffered, Idle, Submit, Verdict};
+use super::messages::{
+    Answer, BranchError, Close, CredentialOffered, Dequeue, DrainAll, Idle, Interject, Stop, Submit, Verdict,
+};
 use super::state::{BranchState, Effect, Input};
 use super::waiters::Waiters;
 use super::writer::{BranchWriter, Rank};
@@ -54,6 +56,9 @@ pub(super) enum Origin {
     Row,
 }
 
+/// What a parked turn waits for.
+pub(crate) const WAITS_FOR_ANSWER: &str = "answer";
+
 /// See the module.
 pub(crate) struct BranchActor {
     pub(super) services: Arc<Services>,
@@ -74,6 +79,8 @@ pub(crate) struct BranchActor {
     pub(super) turn: Option<CurrentTurn>,
     /// A turn that waits in its row: for a credential, or for the next server.
     pub(super) aside: Option<TurnRow>,
+    /// A turn that waits for an answer.
+    pub(super) parked: Option<TurnRow>,
     last_active: Duration,
     /// The one timer of the activation is running.
     is_idle_armed: bool,
@@ -107,6 +114,7 @@ impl BranchActor {
             waiters: Waiters::default(),
             turn: None,
             aside: None,
+            parked: None,
             last_active,
             is_idle_armed: false,
             is_orderly: false,
@@ -114,12 +122,12 @@ impl BranchActor {
     }
 
     /// Files a command and takes what can be taken.
-    fn file(
+    fn file<T: 'static>(
         &mut self,
         ctx: &mut Context<Self>,
         permit: tokio::sync::OwnedSemaphorePermit,
-        command: impl FnOnce(super::lanes::Reply) -> Command,
-    ) -> ResponseFuture<Result<(), BranchError>> {
+        command: impl FnOnce(super::lanes::Reply<T>) -> Command,
+    ) -> ResponseFuture<Result<T, BranchError>> {
         let (reply, replied) = oneshot::channel();
         self.lanes.file(command(reply), Some(permit));
         self.pump(ctx);
@@ -128,15 +136,17 @@ impl BranchActor {
 
     /// Takes commands, one at a time, for as long as no write is in flight.
     pub(super) fn pump(&mut self, ctx: &mut Context<Self>) {
-        while !self.is_busy && self.state != BranchState::Retiring {
+        while !self.is_busy && !matches!(self.state, BranchState::Retiring { .. }) {
             let Some(command) = self.lanes.take() else { break };
             gent_storage::failpoint!("actor.command");
             self.last_active = self.services.env.monotonic();
             match command {
-                Command::Submit { message, approval, waits, reply } => {
-                    self.submit(ctx, *message, approval, waits, reply);
-                }
-                Command::Cancel { request, message, reply } => self.cancel(ctx, request, message, reply),
+                Command::Submit { submission, waits, reply } => self.submit(ctx, *submission, waits, reply),
+                Command::Stop { order, reply } => self.stop_turn(ctx, order, reply),
+                Command::Interject { interjection, reply } => self.interject(ctx, *interjection, reply),
+                Command::Answer { question, decision, reply } => self.answer(ctx, question, decision, reply),
+                Command::Dequeue { message, reply } => self.dequeue(ctx, message, reply),
+                Command::DrainAll { request, reply } => self.drain_all(ctx, request, reply),
                 Command::CredentialOffered { reply } => {
                     self.try_again(ctx);
                     drop(reply.send(Ok(())));
@@ -198,8 +208,6 @@ impl BranchActor {
         match effect {
             None => {}
             Some(Effect::RunTurn) => self.run_turn(ctx),
-            // The ending that is to be written is handed over by whoever moved the state.
-            Some(Effect::WriteReceipt) => {}
             Some(Effect::TakeNext) => self.take_next(ctx),
             Some(Effect::ArmIdle) => self.arm_idle(ctx, self.services.branch_idle),
             Some(Effect::AskToRetire) => self.ask_to_retire(ctx),
@@ -219,6 +227,7 @@ impl BranchActor {
             scope: self.shared.scope.clone(),
             latch,
             drain: self.services.drain.clone(),
+            steers: self.shared.steers.clone(),
             session: Arc::clone(session),
             row: turn.row.clone(),
             is_resumed_after_death: turn.row.attempts > 0,
@@ -239,9 +248,16 @@ impl BranchActor {
     }
 
     /// Starts a turn whose row has been stored.
-    pub(super) fn start(&mut self, row: TurnRow, origin: Origin, is_cancelled: bool) -> RunId {
+    pub(super) fn start(
+        &mut self,
+        row: TurnRow,
+        origin: Origin,
+        is_cancelled: bool,
+        has_steers: bool,
+    ) -> RunId {
         // The first write of the run stores it so: a death from there on counts.
         let row = TurnRow { state: TurnState::Running, waiting_for: None, ..row };
+        self.shared.steers.set(has_steers);
         let latch = self.shared.latch.install(&row.message_id);
         if is_cancelled {
             latch.cancel();
@@ -284,7 +300,7 @@ impl BranchActor {
 
     fn look_for_idleness(&mut self, ctx: &mut Context<Self>) {
         self.is_idle_armed = false;
-        if self.state != BranchState::Idle {
+        if !matches!(self.state, BranchState::Idle | BranchState::Waiting) {
             // A turn runs: its end arms the timer again.
             return;
         }
@@ -320,12 +336,16 @@ impl BranchActor {
             BranchState::Opening => ActorState::Opening,
             BranchState::Idle => ActorState::Idle,
             BranchState::Running { .. } | BranchState::Settling { .. } => ActorState::Running,
-            BranchState::Retiring => ActorState::Retiring,
+            BranchState::Waiting => ActorState::Waiting,
+            BranchState::Retiring { .. } => ActorState::Retiring,
         };
         let waiters = self.waiters.count();
-        let row = self.turn.as_ref().map(|turn| &turn.row).or(self.aside.as_ref());
-        let (attempts, waiting_for) =
-            (row.map(|row| row.attempts), self.aside.as_ref().and_then(|row| row.waiting_for.clone()));
+        let row = self.turn.as_ref().map(|turn| &turn.row).or(self.aside.as_ref()).or(self.parked.as_ref());
+        let attempts = row.map(|row| row.attempts);
+        let waiting_for = match (&self.parked, &self.aside) {
+            (Some(_), _) => Some(WAITS_FOR_ANSWER.to_owned()),
+            (None, aside) => aside.as_ref().and_then(|row| row.waiting_for.clone()),
+        };
         self.shared.status.enter(state, self.services.env.monotonic());
         let has_turn = self.turn.is_some();
         self.shared.status.change(|status| {
@@ -354,7 +374,8 @@ impl BranchActor {
     }
 
     pub(super) fn turn_message(&self) -> Option<&MessageId> {
-        self.turn.as_ref().map(|turn| &turn.row.message_id).or(self.aside.as_ref().map(|row| &row.message_id))
+        let resting = self.aside.as_ref().or(self.parked.as_ref());
+        self.turn.as_ref().map(|turn| &turn.row).or(resting).map(|row| &row.message_id)
     }
 }
 
@@ -412,17 +433,54 @@ impl Handler<Submit> for BranchActor {
     type Result = ResponseFuture<Result<(), BranchError>>;
 
     fn handle(&mut self, order: Submit, ctx: &mut Self::Context) -> Self::Result {
-        let Submit { message, approval, waits, permit } = order;
-        self.file(ctx, permit, |reply| Command::Submit { message: Box::new(message), approval, waits, reply })
+        let Submit { submission, waits, permit } = order;
+        let submission = Box::new(submission);
+        self.file(ctx, permit, |reply| Command::Submit { submission, waits, reply })
     }
 }
 
-impl Handler<CancelTurn> for BranchActor {
+impl Handler<Stop> for BranchActor {
+    type Result = ResponseFuture<Result<bool, BranchError>>;
+
+    fn handle(&mut self, order: Stop, ctx: &mut Self::Context) -> Self::Result {
+        let Stop { order, permit } = order;
+        self.file(ctx, permit, |reply| Command::Stop { order, reply })
+    }
+}
+
+impl Handler<Interject> for BranchActor {
     type Result = ResponseFuture<Result<(), BranchError>>;
 
-    fn handle(&mut self, order: CancelTurn, ctx: &mut Self::Context) -> Self::Result {
-        let CancelTurn { request, message, permit } = order;
-        self.file(ctx, permit, |reply| Command::Cancel { request, message, reply })
+    fn handle(&mut self, order: Interject, ctx: &mut Self::Context) -> Self::Result {
+        let interjection = Box::new(order.interjection);
+        self.file(ctx, order.permit, |reply| Command::Interject { interjection, reply })
+    }
+}
+
+impl Handler<Answer> for BranchActor {
+    type Result = ResponseFuture<Result<(), BranchError>>;
+
+    fn handle(&mut self, order: Answer, ctx: &mut Self::Context) -> Self::Result {
+        let Answer { question, decision, permit } = order;
+        self.file(ctx, permit, |reply| Command::Answer { question, decision, reply })
+    }
+}
+
+impl Handler<Dequeue> for BranchActor {
+    type Result = ResponseFuture<Result<bool, BranchError>>;
+
+    fn handle(&mut self, order: Dequeue, ctx: &mut Self::Context) -> Self::Result {
+        let Dequeue { message, permit } = order;
+        self.file(ctx, permit, |reply| Command::Dequeue { message, reply })
+    }
+}
+
+impl Handler<DrainAll> for BranchActor {
+    type Result = ResponseFuture<Result<gent_protocol::QueueSnapshot, BranchError>>;
+
+    fn handle(&mut self, order: DrainAll, ctx: &mut Self::Context) -> Self::Result {
+        let DrainAll { request, permit } = order;
+        self.file(ctx, permit, |reply| Command::DrainAll { request, reply })
     }
 }
 

@@ -1,24 +1,31 @@
 //! Owns the end of a run: the receipt in one write, exactly one for each turn, and what waits for it.
 //! A receipt that cannot be written is tried again until it can. Tested end to end (G1, G3, G4).
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use actix::{AsyncContext, Context};
 use gent_protocol::{AgentEvent, Millis, RunId};
 use gent_storage::{
-    StoreError, TurnRow, TurnState, WriteTxn, deltas_drop_turn, message_settle, turn_delete, turn_put,
+    StoreError, TurnRow, TurnState, WriteTxn, deltas_drop_turn, message_settle, questions_close_turn,
+    turn_delete, turn_put,
 };
 use tracing::info;
 
-use super::actor::BranchActor;
+use super::actor::{BranchActor, Origin};
 use super::key::BranchKey;
+use super::opening::is_unanswered;
 use super::state::{BranchState, Input};
+use super::stop::has_cancel;
 use crate::turn::{Ending, Ledger, Progress, TurnEnd, settle};
 
 /// What waits for a credential.
 const WAITS_FOR_CREDENTIAL: &str = "credential";
 /// The longest wait before a receipt is tried again.
 const RECEIPT_RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// The wait before a turn is parked again, after a write that failed.
+const PARK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A receipt that is due.
 #[derive(Clone)]
@@ -50,6 +57,7 @@ impl BranchActor {
         match end {
             TurnEnd::Abandoned(error) => self.failed(ctx, &error),
             TurnEnd::Drained(row) => self.put_aside(ctx, run, row, None),
+            TurnEnd::Parked(row) => self.park(ctx, run, row),
             TurnEnd::WaitsForCredential { row, offers } => self.put_aside(ctx, run, row, Some(offers)),
             TurnEnd::Over { ending, error, is_phase_failure, ledger, n_steps } => {
                 let Some(turn) = &self.turn else { return };
@@ -99,6 +107,49 @@ impl BranchActor {
                 }
             },
         );
+    }
+
+    /// The turn waits for an answer, unless the answer or a stop has come meanwhile.
+    fn park(&mut self, ctx: &mut Context<Self>, run: RunId, row: TurnRow) {
+        let row = TurnRow { state: TurnState::Parked, attempts: 0, ..row };
+        let (key, stored) = (self.key.clone(), row.clone());
+        self.write(
+            ctx,
+            "branch.park",
+            move |txn| {
+                let is_stopped = has_cancel(txn, &key, &stored.message_id)?;
+                let waits = !is_stopped && is_unanswered(txn, &stored)?;
+                if waits {
+                    turn_put(txn, &stored)?;
+                }
+                Ok((waits, is_stopped))
+            },
+            move |actor, ctx, parked| match parked {
+                Ok((true, _)) => {
+                    actor.turn = None;
+                    actor.shared.latch.clear();
+                    actor.parked = Some(row);
+                    actor.advance(ctx, Input::Parked { run });
+                }
+                Ok((false, is_stopped)) => {
+                    let next = actor.new_run();
+                    let row = TurnRow { run: next, ..row };
+                    let next = actor.start(row, Origin::Row, is_stopped, true);
+                    actor.advance(ctx, Input::GoesOn { run, next });
+                }
+                Err(error) => {
+                    // Its row still says that it runs: it is tried again, and the questions are in their rows.
+                    actor.failed(ctx, &error);
+                    ctx.run_later(PARK_AGAIN, move |actor, ctx| actor.park_again(ctx, run, row));
+                }
+            },
+        );
+    }
+
+    fn park_again(&mut self, ctx: &mut Context<Self>, run: RunId, row: TurnRow) {
+        if matches!(&self.state, BranchState::Running { run: current } if *current == run) {
+            self.park(ctx, run, row);
+        }
     }
 
     fn write_receipt(&mut self, ctx: &mut Context<Self>, run: RunId, receipt: Receipt, retry: Duration) {
@@ -173,8 +224,9 @@ pub(crate) fn store_receipt(
     let Receipt { row, ending, error, ledger, duration, is_phase_failure, .. } = receipt;
     if *is_phase_failure || ending.interrupted {
         // A call whose end could not be stored when it ended.
-        settle(txn, key, row, at)?;
+        settle(txn, key, row, at, &HashMap::new())?;
     }
+    questions_close_turn(txn, &key.branch, &row.message_id, at)?;
     if message_settle(txn, &key.branch, &row.message_id, *duration)? {
         if let Some(error) = error {
             let event = AgentEvent::ErrorOccurred {

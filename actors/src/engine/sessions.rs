@@ -15,7 +15,7 @@ use tracing::{debug, info, warn};
 
 use super::Engine;
 use super::messages::check_prompt;
-use crate::branch::BranchKey;
+use crate::branch::{BranchKey, Submission, SubmitKind};
 use crate::directory::{Forget, Terminate};
 use crate::error::EngineError;
 use crate::limits::SWEEP_ROWS;
@@ -118,7 +118,8 @@ impl Engine {
         };
         let id = request.map_or_else(|| self.new_message_id(), initial_prompt_message_id);
         let message = self.client_message(&key, id, prompt);
-        self.submit(&key, None, message, None, false).await
+        let submission = Submission { message, kind: SubmitKind::Prompt, sender: None, approval: None };
+        self.submit(&key, None, submission, false).await
     }
 
     /// Changes a session's settings; one conditional write.

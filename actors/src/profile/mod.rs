@@ -29,6 +29,10 @@ pub(crate) struct ProfileTool {
     pub(crate) tool: Arc<dyn Tool>,
     /// Its name at providers: `.` became `_`.
     pub(crate) wire_name: String,
+    /// The extension.
+    pub(crate) extension: ExtensionId,
+    /// The extension's version, where it names one.
+    pub(crate) revision: Option<String>,
 }
 
 /// The extensions of one place.
@@ -107,10 +111,12 @@ impl ProfileDirectory {
                 contributions: Vec::new(),
                 hooks: Vec::new(),
             };
-            let setup = AssertUnwindSafe(|| (extension.id(), extension.setup(&mut registration)));
+            let setup = AssertUnwindSafe(|| {
+                (extension.id(), extension.revision(), extension.setup(&mut registration))
+            });
             let outcome = match catch_unwind(setup) {
-                Ok((id, Ok(()))) => admit(&mut profile, &id, registration),
-                Ok((id, Err(error))) => Err((id.to_string(), error)),
+                Ok((id, revision, Ok(()))) => admit(&mut profile, &id, revision, registration),
+                Ok((id, _, Err(error))) => Err((id.to_string(), error)),
                 Err(payload) => Err(("unknown".to_owned(), SetupError::new(panic_message(payload)))),
             };
             if let Err((id, error)) = outcome {
@@ -122,7 +128,12 @@ impl ProfileDirectory {
 }
 
 /// Takes an extension's contributions in, all or none.
-fn admit(profile: &mut Profile, id: &ExtensionId, from: Registration) -> Result<(), (String, SetupError)> {
+fn admit(
+    profile: &mut Profile,
+    id: &ExtensionId,
+    revision: Option<String>,
+    from: Registration,
+) -> Result<(), (String, SetupError)> {
     let refuse = |message: String| Err((id.to_string(), SetupError::new(message)));
     for contribution in &from.contributions {
         match contribution {
@@ -149,7 +160,8 @@ fn admit(profile: &mut Profile, id: &ExtensionId, from: Registration) -> Result<
         match contribution {
             Contribution::Tool(tool) => {
                 let wire_name = wire_name(&tool.declaration().name);
-                profile.tools.push(ProfileTool { tool, wire_name });
+                let (extension, revision) = (id.clone(), revision.clone());
+                profile.tools.push(ProfileTool { tool, wire_name, extension, revision });
             }
             Contribution::Agent(agent) => {
                 profile.agents.insert(agent.name.clone(), agent);

@@ -47,6 +47,14 @@ pub(crate) enum TurnFailure {
         /// The call.
         call: String,
     },
+    /// A call that waited for an answer cannot be run with the tools that are there now.
+    #[error("the call of '{tool}' that waited for an answer did not run: {reason}")]
+    Replay {
+        /// The tool.
+        tool: String,
+        /// Why, in one word.
+        reason: &'static str,
+    },
     /// The engine's own code broke.
     #[error("the turn broke: {message}")]
     Panicked {

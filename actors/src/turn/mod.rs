@@ -9,6 +9,7 @@
 //! `turn.streamEnd` (the answer and its record) → `turn.toolEnd`* → the next `turn.project` (the results).
 //! The receipt is the actor's. Tested beside each part and end to end.
 
+mod binding;
 mod bound;
 mod context;
 mod conversation;
@@ -18,6 +19,7 @@ mod fold;
 mod ledger;
 mod outcome;
 mod prepare;
+mod questions;
 mod resume;
 mod rows;
 mod run;

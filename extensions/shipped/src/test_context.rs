@@ -166,7 +166,7 @@ pub(crate) struct ScriptedInteraction {
 impl Interaction for ScriptedInteraction {
     fn approve<'a>(&'a self, request: ApprovalRequest) -> BoxFuture<'a, Result<Decision, InteractionError>> {
         self.asked.lock().unwrap().push(request);
-        let nobody = || Decision { approved: false, notes: Some("nobody can be asked".to_owned()) };
+        let nobody = || Decision::no("nobody can be asked");
         let answer = self.answers.lock().unwrap().pop_front().unwrap_or_else(nobody);
         futures_util::future::ready(Ok(answer)).boxed()
     }

@@ -15,7 +15,7 @@ struct Bed {
 impl Bed {
     fn answering(approved: bool, notes: Option<&str>) -> Self {
         let interaction = ScriptedInteraction::default();
-        let decision = Decision { approved, notes: notes.map(Into::into) };
+        let decision = Decision { approved, notes: notes.map(Into::into), edited_content: None };
         interaction.answers.lock().unwrap().push_back(decision);
         Self { exec: Arc::default(), interaction: Arc::new(interaction) }
     }

@@ -1,5 +1,5 @@
 //! Owns the end of a run: the receipt in one write, exactly one for each turn, and what waits for it.
-//! A receipt that cannot be written is tried again until it can. Tested end to end (G1, G3, G4, B001).
+//! A receipt that cannot be written is tried again until it can. Tested end to end (G1, G3, G4).
 
 use std::time::Duration;
 

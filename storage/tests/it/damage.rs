@@ -9,7 +9,7 @@ use gent_storage::{
 use crate::fixture::{item, message, named, workspace};
 
 suite! {
-    fn a_damaged_session_hides_itself_and_not_the_list_b005(db) {
+    fn a_damaged_session_hides_itself_and_not_the_list(db) {
         db.session("a", 1);
         db.session("b", 2);
         db.sql("UPDATE sessions SET env_json = 'nonsense' WHERE id = 'a'");

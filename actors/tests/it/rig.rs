@@ -7,17 +7,20 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use gent_actors::{Engine, EngineConfig, EngineError, Env, Hub, ProcessPlace, Settings, StandingApproval};
+use gent_actors::{
+    Engine, EngineConfig, EngineError, Env, EventStream, Hub, ProcessPlace, Settings, StandingApproval,
+};
 use gent_extension_api::{
     Access, AgentDefinition, ApprovalRequest, Contribution, CredentialSpec, DefaultModel, DriverError,
     Extension, Host, LanguageModel, ModelDriver, ModelRequest, ModelStream, ProviderFailure, RetryPolicy,
     SetupError, StreamPart, ToolDeclaration, ToolError, tool_fn,
 };
 use gent_protocol::{
-    AgentEvent, AgentName, CreateSession, CreatedSession, EventEnvelope, ExtensionId, Model, ModelId,
-    ProviderId, RequestId, SendMessage, SessionEvents, StepOutcome, StoreIncarnation, WorkspaceId,
+    AgentEvent, AgentName, CreateSession, CreatedSession, EventEnvelope, EventSeq, ExtensionId, Model,
+    ModelId, ProviderId, RequestId, SendMessage, SessionEvents, SteerCommand, StepOutcome, StoreIncarnation,
+    WorkspaceId,
 };
-use gent_storage::{Location, Mode, Store, StoreConfig, Synchronous};
+use gent_storage::{Location, Mode, ReadTxn, Store, StoreConfig, Synchronous, events_after};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -33,6 +36,7 @@ pub(crate) struct Script(pub(crate) Arc<Mutex<VecDeque<Answer>>>);
 struct Scripted {
     script: Script,
     facts: Model,
+    retry_wait: Duration,
 }
 
 impl ModelDriver for Scripted {
@@ -68,7 +72,8 @@ impl ModelDriver for Scripted {
         async move { Ok(model) }.boxed()
     }
     fn retry_policy(&self) -> RetryPolicy {
-        RetryPolicy { initial_delay: Duration::ZERO, ..RetryPolicy::default() }
+        let (initial_delay, max_delay) = (self.retry_wait, self.retry_wait.saturating_mul(2));
+        RetryPolicy { initial_delay, max_delay, ..RetryPolicy::default() }
     }
 }
 
@@ -105,7 +110,11 @@ struct Echoed {
 }
 
 /// One agent, three tools, one driver.
-struct TestSet(Script, Arc<Held>);
+struct TestSet {
+    script: Script,
+    held: Arc<Held>,
+    retry_wait: Duration,
+}
 
 /// A call that holds until it is stopped.
 #[derive(Default)]
@@ -141,7 +150,7 @@ impl Extension for TestSet {
             }
             Err::<Echoed, _>(ToolError::TellModel("no".into()))
         })));
-        let held = self.1.clone();
+        let held = self.held.clone();
         let hold = move |context: gent_extension_api::ToolContext, _: Echo| {
             let (held, stop) = (held.clone(), context.cancelled().clone());
             async move {
@@ -155,7 +164,8 @@ impl Extension for TestSet {
         };
         host.register(Contribution::Tool(tool_fn(declare("hold"), None, hold)));
         host.register(Contribution::ModelDriver(Arc::new(Scripted {
-            script: self.0.clone(),
+            script: self.script.clone(),
+            retry_wait: self.retry_wait,
             facts: Model {
                 id: ModelId::parse("scripted/model").unwrap(),
                 name: "model".into(),
@@ -198,16 +208,26 @@ pub(crate) struct Rig {
     pub(crate) held: Arc<Held>,
     pub(crate) workspace: WorkspaceId,
     pub(crate) session: CreatedSession,
+    store: Store,
     _place: tempfile::TempDir,
 }
 
 impl Rig {
     pub(crate) async fn new(script: Vec<Answer>) -> Self {
-        Self::with_notices(script, Vec::new()).await
+        Self::started(script, Vec::new(), Duration::ZERO).await
+    }
+
+    /// With a driver that asks for this wait before a request is tried again.
+    pub(crate) async fn with_retry_wait(script: Vec<Answer>, retry_wait: Duration) -> Self {
+        Self::started(script, Vec::new(), retry_wait).await
     }
 
     /// With settings that have these faults.
     pub(crate) async fn with_notices(script: Vec<Answer>, notices: Vec<String>) -> Self {
+        Self::started(script, notices, Duration::ZERO).await
+    }
+
+    async fn started(script: Vec<Answer>, notices: Vec<String>, retry_wait: Duration) -> Self {
         let place = tempfile::tempdir().unwrap();
         let hub = Hub::default();
         let config = StoreConfig {
@@ -240,12 +260,13 @@ impl Rig {
             arbiters: 1,
             io_threads: 1,
         };
-        let extensions: Vec<Arc<dyn Extension>> = vec![Arc::new(TestSet(script.clone(), held.clone()))];
-        let engine = Engine::start(config, store, hub, extensions, Env::real()).unwrap();
+        let set = TestSet { script: script.clone(), held: held.clone(), retry_wait };
+        let extensions: Vec<Arc<dyn Extension>> = vec![Arc::new(set)];
+        let engine = Engine::start(config, store.clone(), hub, extensions, Env::real()).unwrap();
         let workspace = WorkspaceId::parse("0".repeat(64)).unwrap();
         let create = CreateSession { cwd: Some("/".into()), ..CreateSession::default() };
         let session = engine.session_create(&workspace, create).await.unwrap();
-        Self { engine, script, held, workspace, session, _place: place }
+        Self { engine, script, held, workspace, session, store, _place: place }
     }
 
     /// Sends a message and waits for its turn.
@@ -261,21 +282,48 @@ impl Rig {
         self.engine.message_send(&self.workspace, send).await
     }
 
+    /// Cancels what runs.
+    pub(crate) async fn cancel(&self) {
+        let command = SteerCommand::Cancel {
+            session_id: self.session.session_id.clone(),
+            branch_id: self.session.branch_id.clone(),
+            request_id: RequestId::parse("cancel").unwrap(),
+            message_id: None,
+        };
+        self.engine.steer(&self.workspace, command).await.unwrap();
+    }
+
+    /// A subscription from the first event on.
+    pub(crate) async fn subscribe(&self) -> EventStream {
+        let ask = SessionEvents {
+            session_id: self.session.session_id.clone(),
+            branch_id: None,
+            after: None,
+            store: None,
+        };
+        self.engine.subscribe(&self.workspace, ask).await.unwrap()
+    }
+
+    /// The number and the text of every event that the store holds, in order.
+    pub(crate) async fn stored(&self) -> Vec<(EventSeq, String)> {
+        let session = self.session.session_id.clone();
+        let (done, page) = tokio::sync::oneshot::channel();
+        let read = move |txn: &mut ReadTxn<'_>| events_after(txn, &session, None, EventSeq(0), 1000, 1 << 20);
+        self.store.read("test.stored", read, |page| drop(done.send(page)));
+        let page = page.await.unwrap().unwrap();
+        assert!(!page.more);
+        page.items.into_iter().map(|item| (item.id, item.json.to_string())).collect()
+    }
+
+    /// Waits until an event of this tag is stored and told.
+    pub(crate) async fn told(&self, tag: &str) {
+        let mut stream = self.subscribe().await;
+        while !stream.next_batch().await.unwrap().unwrap().iter().any(|published| published.tag == tag) {}
+    }
+
     /// The events so far, in short.
     pub(crate) async fn trace(&self) -> String {
-        let mut stream = self
-            .engine
-            .subscribe(
-                &self.workspace,
-                SessionEvents {
-                    session_id: self.session.session_id.clone(),
-                    branch_id: None,
-                    after: None,
-                    store: None,
-                },
-            )
-            .await
-            .unwrap();
+        let mut stream = self.subscribe().await;
         let mut words = Vec::new();
         loop {
             for published in stream.next_batch().await.unwrap().unwrap() {

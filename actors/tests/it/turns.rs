@@ -1,9 +1,14 @@
 //! Owns the reference traces that need no process and no socket.
 
+use std::time::Duration;
+
 use gent_extension_api::{FailureKind, FinishReason, ProviderFailure, StreamPart, StreamedCall};
 use serde_json::json;
 
 use crate::rig::{Answer, Rig};
+
+/// Guards against a test that hangs; nothing waits for it.
+const HANGS: Duration = Duration::from_secs(30);
 
 fn text(text: &str) -> Answer {
     Ok(vec![
@@ -107,6 +112,46 @@ async fn a_failure_before_any_output_is_tried_again_trace_7_g5_g6() {
         "SessionStarted MR(r) MCP SS1 Retry(1) SE1(Answered) MR(r:assistant:1) TC() \
          MR(s) MCP SS1 Retry(1) Retry(2) SE1(Failed) Error(the line broke) TC(failed)"
     );
+}
+
+#[actix::test]
+async fn a_cancel_ends_the_wait_before_a_retry_and_no_attempt_follows_d8() {
+    let fails = Err(broken(FailureKind::Transient));
+    let script = vec![fails, text("never asked for"), text("again")];
+    // An hour: a wait that is not cut short never comes back.
+    let rig = Rig::with_retry_wait(script, Duration::from_secs(3600)).await;
+    let cancel = async {
+        rig.told("ProviderRetrying").await;
+        assert_eq!(rig.script.0.lock().unwrap().len(), 2, "it waits: one attempt was made");
+        rig.cancel().await;
+    };
+    let both = async { futures_util::join!(rig.send("r", "hi"), cancel) };
+    let (sent, ()) = tokio::time::timeout(HANGS, both).await.expect("the wait goes on");
+    sent.unwrap();
+    assert_eq!(rig.script.0.lock().unwrap().len(), 2, "another attempt was made");
+    let stopped = "SessionStarted MR(r) MCP SS1 Retry(1) SE1(Interrupted) TC(interrupted)";
+    assert_eq!(rig.trace().await, stopped);
+}
+
+#[actix::test]
+async fn what_is_appended_at_the_seam_between_replay_and_live_arrives_once_b3() {
+    let rig = Rig::new((0..20).map(|_| text("done")).collect()).await;
+    let requests: Vec<String> = (0..20).map(|n| format!("r{n}")).collect();
+    let (history, later) = requests.split_at(12);
+    for request in history {
+        rig.send(request, "hi").await.unwrap();
+    }
+    let mut stream = rig.subscribe().await;
+    let mut seen = Vec::new();
+    // A turn before each take: before the first read, between two pages, before the marker, after it.
+    for request in later {
+        rig.send(request, "hi").await.unwrap();
+        seen.extend(stream.take().await.unwrap().unwrap());
+    }
+    let markers = seen.iter().filter(|published| published.tag == "StreamSynchronized").count();
+    seen.retain(|published| !matches!(published.tag, "StreamSynchronized" | "StreamChunk"));
+    let seen: Vec<_> = seen.into_iter().map(|published| (published.id, published.json.to_string())).collect();
+    assert_eq!((markers, seen), (1, rig.stored().await));
 }
 
 #[actix::test]

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::fixture::{item, message, message_id, named, turn, workspace};
 
 suite! {
-    fn a_damaged_session_hides_itself_and_not_the_list_b005(db) {
+    fn a_damaged_session_hides_itself_and_not_the_list(db) {
         db.session("a", 1);
         db.session("b", 2);
         db.sql("UPDATE sessions SET env_json = 'nonsense' WHERE id = 'a'");

@@ -112,7 +112,7 @@ async fn a_signal_is_named_and_counts_as_a_shell_counts_it() {
 }
 
 #[tokio::test]
-async fn what_was_left_running_is_named_b045() {
+async fn what_was_left_running_is_named() {
     let mut outcome = ended(ProcessEnd::Exited(0), "hi\n", "").unwrap();
     outcome.left_running = vec![LeftRunning { pid: 77, name: "sleep".into() }];
     let bed = Bed::approving().with(Ok(outcome));

@@ -20,7 +20,7 @@ use actix::{Actor, Addr, Arbiter};
 use gent_extension_api::{Extension, HostFacts};
 use gent_protocol::{Secret, StoreIncarnation};
 use gent_storage::Store;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::sync::CancellationToken;
 
 use crate::credentials::Credentials;
@@ -60,7 +60,7 @@ pub struct EngineConfig {
     pub secrets: Vec<Secret>,
     /// Branch arbiters: a thread each.
     pub arbiters: usize,
-    /// Threads for model streams and tools.
+    /// Threads for model streams and tools; 0: they run on the caller's runtime, whose clock a test may hold.
     pub io_threads: usize,
 }
 
@@ -87,14 +87,8 @@ impl Engine {
         extensions: Vec<Arc<dyn Extension>>,
         env: Env,
     ) -> Result<Self, EngineError> {
-        let io = Builder::new_multi_thread()
-            .worker_threads(config.io_threads.max(1))
-            .thread_name("gent-io")
-            .enable_all()
-            .build()
-            .map_err(|error| EngineError::InvalidState {
-                message: format!("the threads of the engine cannot be started: {error}"),
-            })?;
+        let io = (config.io_threads > 0).then(|| own_runtime(config.io_threads)).transpose()?;
+        let io_handle = io.as_ref().map_or_else(Handle::current, |io| io.handle().clone());
         let facts = HostFacts {
             cwd: PathBuf::from("/"),
             home: config.home,
@@ -106,7 +100,7 @@ impl Engine {
             store: StoreHandle::new(store),
             hub,
             env,
-            io: io.handle().clone(),
+            io: io_handle.clone(),
             profiles: ProfileDirectory::new(extensions, facts),
             credentials: Credentials::default(),
             secrets: Arc::new(SecretSet::of(config.secrets.iter().map(|secret| secret.expose().to_owned()))),
@@ -117,7 +111,7 @@ impl Engine {
             processes: ProcessHost::new(
                 config.process.child_program,
                 config.process.children_lock,
-                io.handle().clone(),
+                io_handle,
             ),
             branch_idle: config.branch_idle,
             drain: CancellationToken::new(),
@@ -130,7 +124,7 @@ impl Engine {
             directory,
             letters: DeadLetters::default(),
             stop: CancellationToken::new(),
-            io: Some(io),
+            io,
         })))
     }
 
@@ -164,6 +158,14 @@ impl Engine {
             .await
             .map_err(|error| EngineError::Turn { message: format!("the engine's own code broke: {error}") })
     }
+}
+
+fn own_runtime(threads: usize) -> Result<Runtime, EngineError> {
+    let mut builder = Builder::new_multi_thread();
+    let built = builder.worker_threads(threads).thread_name("gent-io").enable_all().build();
+    built.map_err(|error| EngineError::InvalidState {
+        message: format!("the threads of the engine cannot be started: {error}"),
+    })
 }
 
 impl Drop for Inner {

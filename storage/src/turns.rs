@@ -283,7 +283,10 @@ impl TurnColumns {
             approval: self
                 .approval
                 .as_deref()
-                .and_then(|text| lenient(word(text, || format!("the approval of {}", place())))),
+                // Unreadable, it asks: to allow more than was said would be worse.
+                .map(|text| {
+                    lenient(word(text, || format!("the approval of {}", place()))).unwrap_or(Approval::Ask)
+                }),
             route: self
                 .route_json
                 .as_deref()

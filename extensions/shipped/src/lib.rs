@@ -14,4 +14,6 @@ mod test_context;
 pub use agents::Agents;
 pub use exec_tools::ExecTools;
 pub use fs_tools::FsTools;
-pub use providers::{DEMO_PROMPT, ProviderSettings, REPORT_FILE, is_demo_command, provider_extensions};
+pub use providers::{
+    DEMO_PROMPT, PROVIDERS, ProviderSettings, REPORT_FILE, StreamIdle, is_demo_command, provider_extensions,
+};

@@ -10,6 +10,8 @@ mod regular_file;
 
 #[cfg(test)]
 mod test_context;
+#[cfg(test)]
+mod test_session;
 
 pub use agents::Agents;
 pub use exec_tools::ExecTools;

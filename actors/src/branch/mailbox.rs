@@ -1,7 +1,7 @@
 //! Owns how an order that arrives is filed: in its lane, with its permit, and a way to answer. No work is done here.
 //! Tested end to end.
 
-use actix::{ActorContext as _, Context, Handler, ResponseFuture};
+use actix::{Context, Handler, ResponseFuture};
 
 use super::actor::BranchActor;
 use super::lanes::Command;

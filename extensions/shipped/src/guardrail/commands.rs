@@ -37,11 +37,12 @@ impl Judge {
             input: command.input,
             place: command.place,
         };
-        self.files(&call);
         self.by_table(&call);
         if !self.wrapped(&call) && !self.runs_script(&call) {
             self.by_program(&call);
         }
+        // Last: what a program does says more than what it does it to.
+        self.files(&call);
     }
 
     /// The same command with other words: what a wrapper runs.

@@ -8,15 +8,31 @@ mod everyday;
 mod hostile;
 mod nested;
 
+/// What a row expects. A class that is known must not come from a part that was not understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    Safe,
+    Sensitive,
+    External,
+    Destructive,
+    /// Asks because it was not understood.
+    Unread,
+}
+
 /// Checks a table. All rows that fail are named at once.
-fn check(table: &[(Class, &str)]) {
+fn check(table: &[(Expected, &str)]) {
     let wrong: Vec<String> = table
         .iter()
         .filter_map(|(expected, command)| {
             let judgement = classify(command);
-            (judgement.class != *expected).then(|| {
-                format!("{command:?}: expected {expected:?}, got {:?}: {}", judgement.class, judgement.reason)
-            })
+            let found = match judgement.class {
+                Class::Destructive if judgement.reason.contains("was not understood") => Expected::Unread,
+                Class::Destructive => Expected::Destructive,
+                Class::External => Expected::External,
+                Class::Sensitive => Expected::Sensitive,
+                Class::Safe => Expected::Safe,
+            };
+            (found != *expected).then(|| format!("{command:?}: expected {expected:?}: {judgement:?}"))
         })
         .collect();
     assert!(wrong.is_empty(), "{} of {} rows:\n{}", wrong.len(), table.len(), wrong.join("\n"));

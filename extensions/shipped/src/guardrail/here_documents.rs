@@ -59,6 +59,16 @@ pub(super) fn document(node: Node<'_>, source: &str) -> Option<String> {
     if expands { None } else { words::unescape_quoted(&document) }
 }
 
+/// Whether a `-` stands before the mark. The grammar passes over it without an error: `cat - <<EOF`.
+pub(super) fn has_lost_dash(redirect: Node<'_>, source: &str) -> bool {
+    let Some(before) = redirect.prev_sibling() else { return false };
+    redirect.kind() == "heredoc_redirect"
+        && before.kind() == "command"
+        && source.get(before.end_byte()..redirect.start_byte()).is_some_and(|gap| {
+            gap.trim_matches([' ', '\t']) == "-" && gap.starts_with([' ', '\t']) && gap.ends_with([' ', '\t'])
+        })
+}
+
 fn parts<'tree>(node: Node<'tree>) -> Option<(Node<'tree>, Node<'tree>, Node<'tree>)> {
     let child = |kind: &str| node.named_children(&mut node.walk()).find(|child| child.kind() == kind);
     Some((child("heredoc_start")?, child("heredoc_body")?, child("heredoc_end")?))

@@ -410,7 +410,8 @@ impl Judge {
             Some(file) if file.prefix != "-" => self.script_file(call, file),
             _ => match call.input {
                 Input::File => {}
-                Input::Inherited if before_script.is_empty() && first.is_none() => {}
+                // The whole command has no input.
+                Input::Inherited => {}
                 _ => self.not_understood(call.segment, READ_SCRIPT),
             },
         }

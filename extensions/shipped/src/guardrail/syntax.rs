@@ -125,7 +125,8 @@ fn has_sound_gaps(node: Node<'_>, source: &str) -> bool {
     }
     let mut end = node.start_byte();
     for child in node.children(&mut node.walk()) {
-        if !is_blank(source.get(end..child.start_byte()), one_line) {
+        let gap = source.get(end..child.start_byte());
+        if !is_blank(gap, one_line) && !here_documents::has_lost_dash(child, source) {
             return false;
         }
         // The text of a here-document stands on lines of its own.

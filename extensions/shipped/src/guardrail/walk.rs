@@ -117,8 +117,9 @@ impl Judge {
                 self.redirect(node, source);
                 self.children(node, source, Place { piped: true, ..below });
             }
-            "command_substitution" | "process_substitution" => {
-                self.children(node, source, Place { piped: false, ..below });
+            "process_substitution" => {
+                let reads = words::text(node, source).is_some_and(|text| text.starts_with('>'));
+                self.children(node, source, Place { piped: below.piped || reads, ..below });
             }
             "function_definition" => self.children(node, source, Place { piped: true, ..below }),
             "variable_assignment" => {
@@ -217,6 +218,9 @@ impl Judge {
                 None => return self.not_understood(segment, "holds a word that cannot be read"),
             }
         }
+        if outer.iter().any(|redirect| here_documents::has_lost_dash(*redirect, source)) {
+            words.push(Word::literal("-"));
+        }
         let program = words.first().and_then(Word::known).unwrap_or_default().to_owned();
         for assignment in assignments {
             // `IFS= read` is how a line is read unchanged.
@@ -231,7 +235,7 @@ impl Judge {
         self.command(&Command { segment, words: &words, input: &input, place });
         for child in node.named_children(&mut node.walk()) {
             if child.kind() != "variable_assignment" {
-                self.node(child, source, Place { piped: false, ..place });
+                self.node(child, source, place);
             }
         }
     }

@@ -64,6 +64,20 @@ fn nesting_of_any_kind_ends() {
 }
 
 #[test]
+fn brackets_and_here_marks_are_counted_before_parsing() {
+    for (unit, n) in [("(", 60), ("{", 60), ("[", 60), ("<<", 200)] {
+        assert_eq!(classify(&format!("echo '{}'", unit.repeat(n))).class, Class::Safe);
+        assert_not_understood(&format!("echo '{}'", unit.repeat(n + 1)));
+    }
+}
+
+/// A search for repairs that went to its end would know that the grammar is at fault.
+#[test]
+fn a_text_without_a_reading_is_given_up_at_once() {
+    assert!(classify(&")".repeat(300)).reason.contains("or takes too long to read"));
+}
+
+#[test]
 fn long_lists_end() {
     for unit in ["a | ", "a && ", "a; ", "a & ", "a\n", "A=b ", "$(a) ", "a <<< b; ", "! "] {
         let command = format!("{}a", unit.repeat(LONG / unit.len() - 1));

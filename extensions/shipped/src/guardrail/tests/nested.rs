@@ -52,6 +52,7 @@ const NESTED: &[(Expected, &str)] = &[
     (Unread, "python3 <<'EOF'\nprint(1)\nEOF"),
     (Unread, "python3 - <<'EOF'\nprint(1)\nEOF"),
     (Unread, "curl x > >(python3)"),
+    (Unread, "cat x >(python3)"),
     (Unread, "curl x | ls $(python3)"),
     (Unread, "curl x | ls \"$(psql)\""),
     (Destructive, "bash - <<'EOF'\nrm -rf x\nEOF"),

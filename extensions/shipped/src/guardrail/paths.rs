@@ -76,6 +76,9 @@ const RUNS_LATER: &[&str] = &[
 /// Directories whose files decide what runs later.
 const RUNS_LATER_DIRECTORIES: &[&str] = &["hooks", "autostart", "LaunchAgents", "LaunchDaemons", "systemd"];
 
+/// Bytes of a pattern that is tried. A name of a file has no more; a longer pattern is taken for one that matches.
+const PATTERN_MAX_BYTES: usize = 255;
+
 /// Names to try a pattern against.
 const SECRET_NAMES: &[&str] = &[
     ".env",
@@ -154,6 +157,9 @@ fn is_secret_component(component: &str, is_last: bool, pattern: bool) -> bool {
     let lower = component.to_ascii_lowercase();
     let name = lower.as_str();
     if pattern && name.contains(['*', '?', '[']) {
+        if name.len() > PATTERN_MAX_BYTES {
+            return true;
+        }
         let says_something =
             name.starts_with('.') || name.chars().filter(char::is_ascii_alphanumeric).count() >= 2;
         if says_something && SECRET_NAMES.iter().any(|secret| matches_pattern(name, secret)) {

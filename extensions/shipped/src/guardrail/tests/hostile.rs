@@ -71,6 +71,12 @@ fn brackets_and_here_marks_are_counted_before_parsing() {
     }
 }
 
+#[test]
+fn a_pattern_longer_than_a_name_is_taken_to_match() {
+    assert_eq!(classify(&format!("cat {}", "x?".repeat(127))).class, Class::Safe);
+    assert_eq!(classify(&format!("cat {}", "x?".repeat(128))).class, Class::Sensitive);
+}
+
 /// A search for repairs that went to its end would know that the grammar is at fault.
 #[test]
 fn a_text_without_a_reading_is_given_up_at_once() {

@@ -13,7 +13,7 @@ mod sessions;
 pub use operator::EngineHealth;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use actix::{Actor, Addr, Arbiter};
@@ -62,6 +62,15 @@ pub struct EngineConfig {
     pub arbiters: usize,
     /// Threads for model streams and tools; 0: they run on the caller's runtime, whose clock a test may hold.
     pub io_threads: usize,
+}
+
+/// The engine, where it must not be kept alive.
+pub(crate) struct WeakEngine(Weak<Inner>);
+
+impl WeakEngine {
+    pub(crate) fn upgrade(&self) -> Option<Engine> {
+        self.0.upgrade().map(Engine)
+    }
 }
 
 /// The engine. Clones share it.
@@ -116,16 +125,20 @@ impl Engine {
             branch_idle: config.branch_idle,
             drain: CancellationToken::new(),
             node_start: config.node_start,
+            engine: OnceLock::new(),
         });
         let arbiters = (0..config.arbiters).map(|_| Arbiter::new().handle()).collect();
         let directory = BranchDirectory::new(Arc::clone(&services), arbiters).start();
-        Ok(Self(Arc::new(Inner {
-            services,
+        let inner = Arc::new(Inner {
+            services: Arc::clone(&services),
             directory,
             letters: DeadLetters::default(),
             stop: CancellationToken::new(),
             io,
-        })))
+        });
+        // Set once, here: nobody else has the cell yet.
+        drop(services.engine.set(WeakEngine(Arc::downgrade(&inner))));
+        Ok(Self(inner))
     }
 
     /// The store's incarnation.

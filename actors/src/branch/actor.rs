@@ -5,9 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{
-    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, ResponseFuture, WrapFuture,
-};
+use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, ResponseFuture, WrapFuture};
 use futures_util::FutureExt;
 use gent_protocol::{ActorState, MessageId, RunId};
 use gent_storage::{BranchFence, SessionRow, StoreError, TurnRow, TurnState, WriteTxn};
@@ -17,9 +15,7 @@ use tracing::{debug, warn};
 use super::handle::Shared;
 use super::key::BranchKey;
 use super::lanes::{Command, Lanes};
-use super::messages::{
-    Answer, BranchError, Close, CredentialOffered, Dequeue, DrainAll, Idle, Interject, Stop, Submit, Verdict,
-};
+use super::messages::{BranchError, Idle, Verdict};
 use super::state::{BranchState, Effect, Input};
 use super::waiters::Waiters;
 use super::writer::{BranchWriter, Rank};
@@ -122,7 +118,7 @@ impl BranchActor {
     }
 
     /// Files a command and takes what can be taken.
-    fn file<T: 'static>(
+    pub(super) fn file<T: 'static>(
         &mut self,
         ctx: &mut Context<Self>,
         permit: tokio::sync::OwnedSemaphorePermit,
@@ -228,6 +224,7 @@ impl BranchActor {
             latch,
             drain: self.services.drain.clone(),
             steers: self.shared.steers.clone(),
+            holds: self.shared.holds.clone(),
             session: Arc::clone(session),
             row: turn.row.clone(),
             is_resumed_after_death: turn.row.attempts > 0,
@@ -306,7 +303,10 @@ impl BranchActor {
         }
         let limit = self.services.branch_idle;
         let idle = self.services.env.monotonic().saturating_sub(self.last_active);
-        let is_held = self.is_busy || !self.lanes.is_empty() || self.waiters.count() > 0;
+        let is_held = self.is_busy
+            || !self.lanes.is_empty()
+            || self.waiters.count() > 0
+            || self.shared.holds.count() > 0;
         if is_held {
             self.arm_idle(ctx, limit);
         } else if idle < limit {
@@ -347,10 +347,11 @@ impl BranchActor {
             (None, aside) => aside.as_ref().and_then(|row| row.waiting_for.clone()),
         };
         self.shared.status.enter(state, self.services.env.monotonic());
-        let has_turn = self.turn.is_some();
+        let (has_turn, held) = (self.turn.is_some(), self.shared.holds.count());
         self.shared.status.change(|status| {
             status.has_turn = has_turn;
             status.waiters = waiters;
+            status.held = held;
             status.attempts = attempts;
             status.waiting_for = waiting_for;
         });
@@ -403,6 +404,7 @@ fn broke(message: String) -> TurnEnd {
         is_phase_failure: true,
         ledger: turn::Ledger::default(),
         n_steps: 0,
+        seen: turn::Seen::default(),
     }
 }
 
@@ -426,76 +428,5 @@ impl Drop for BranchActor {
             GoneNote { key: self.key.clone(), generation: self.generation, is_orderly: self.is_orderly };
         // The directory is gone when the server stops.
         drop(self.gone.send(note));
-    }
-}
-
-impl Handler<Submit> for BranchActor {
-    type Result = ResponseFuture<Result<(), BranchError>>;
-
-    fn handle(&mut self, order: Submit, ctx: &mut Self::Context) -> Self::Result {
-        let Submit { submission, waits, permit } = order;
-        let submission = Box::new(submission);
-        self.file(ctx, permit, |reply| Command::Submit { submission, waits, reply })
-    }
-}
-
-impl Handler<Stop> for BranchActor {
-    type Result = ResponseFuture<Result<bool, BranchError>>;
-
-    fn handle(&mut self, order: Stop, ctx: &mut Self::Context) -> Self::Result {
-        let Stop { order, permit } = order;
-        self.file(ctx, permit, |reply| Command::Stop { order, reply })
-    }
-}
-
-impl Handler<Interject> for BranchActor {
-    type Result = ResponseFuture<Result<(), BranchError>>;
-
-    fn handle(&mut self, order: Interject, ctx: &mut Self::Context) -> Self::Result {
-        let interjection = Box::new(order.interjection);
-        self.file(ctx, order.permit, |reply| Command::Interject { interjection, reply })
-    }
-}
-
-impl Handler<Answer> for BranchActor {
-    type Result = ResponseFuture<Result<(), BranchError>>;
-
-    fn handle(&mut self, order: Answer, ctx: &mut Self::Context) -> Self::Result {
-        let Answer { question, decision, permit } = order;
-        self.file(ctx, permit, |reply| Command::Answer { question, decision, reply })
-    }
-}
-
-impl Handler<Dequeue> for BranchActor {
-    type Result = ResponseFuture<Result<bool, BranchError>>;
-
-    fn handle(&mut self, order: Dequeue, ctx: &mut Self::Context) -> Self::Result {
-        let Dequeue { message, permit } = order;
-        self.file(ctx, permit, |reply| Command::Dequeue { message, reply })
-    }
-}
-
-impl Handler<DrainAll> for BranchActor {
-    type Result = ResponseFuture<Result<gent_protocol::QueueSnapshot, BranchError>>;
-
-    fn handle(&mut self, order: DrainAll, ctx: &mut Self::Context) -> Self::Result {
-        let DrainAll { request, permit } = order;
-        self.file(ctx, permit, |reply| Command::DrainAll { request, reply })
-    }
-}
-
-impl Handler<CredentialOffered> for BranchActor {
-    type Result = ResponseFuture<Result<(), BranchError>>;
-
-    fn handle(&mut self, order: CredentialOffered, ctx: &mut Self::Context) -> Self::Result {
-        self.file(ctx, order.permit, |reply| Command::CredentialOffered { reply })
-    }
-}
-
-impl Handler<Close> for BranchActor {
-    type Result = ();
-
-    fn handle(&mut self, _: Close, ctx: &mut Self::Context) {
-        self.leave(ctx, || BranchError::Moved);
     }
 }

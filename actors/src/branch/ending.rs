@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use actix::{AsyncContext, Context};
+use gent_extension_api::TurnAfterInput;
 use gent_protocol::{AgentEvent, Millis, RunId};
 use gent_storage::{
     StoreError, TurnRow, TurnState, WriteTxn, deltas_drop_turn, message_settle, questions_close_turn,
@@ -17,7 +18,7 @@ use super::key::BranchKey;
 use super::opening::is_unanswered;
 use super::state::{BranchState, Input};
 use super::stop::has_cancel;
-use crate::turn::{Ending, Ledger, Progress, TurnEnd, settle};
+use crate::turn::{Ending, Ledger, Progress, Seen, TurnEnd, settle};
 
 /// What waits for a credential.
 const WAITS_FOR_CREDENTIAL: &str = "credential";
@@ -36,6 +37,7 @@ pub(crate) struct Receipt {
     is_phase_failure: bool,
     ledger: Ledger,
     duration: Millis,
+    seen: Seen,
 }
 
 impl Receipt {
@@ -44,7 +46,15 @@ impl Receipt {
         let mut ledger = Progress::of(&row).ledger;
         ledger.mark_partial();
         let duration = Millis((at.0 - row.started_at.0).max(0));
-        Self { row, ending: Ending::INTERRUPTED, error: None, is_phase_failure: false, ledger, duration }
+        Self {
+            row,
+            ending: Ending::INTERRUPTED,
+            error: None,
+            is_phase_failure: false,
+            ledger,
+            duration,
+            seen: Seen::default(),
+        }
     }
 }
 
@@ -59,7 +69,7 @@ impl BranchActor {
             TurnEnd::Drained(row) => self.put_aside(ctx, run, row, None),
             TurnEnd::Parked(row) => self.park(ctx, run, row),
             TurnEnd::WaitsForCredential { row, offers } => self.put_aside(ctx, run, row, Some(offers)),
-            TurnEnd::Over { ending, error, is_phase_failure, ledger, n_steps } => {
+            TurnEnd::Over { ending, error, is_phase_failure, ledger, n_steps, seen } => {
                 let Some(turn) = &self.turn else { return };
                 let duration = match turn.began {
                     Some(began) => millis(self.services.env.monotonic().saturating_sub(began)),
@@ -68,7 +78,7 @@ impl BranchActor {
                 let row = turn.row.clone();
                 self.advance(ctx, Input::Over { run: run.clone() });
                 let row = TurnRow { step: n_steps, ..row };
-                let receipt = Receipt { row, ending, error, is_phase_failure, ledger, duration };
+                let receipt = Receipt { row, ending, error, is_phase_failure, ledger, duration, seen };
                 self.write_receipt(ctx, run, receipt, Duration::from_millis(500));
             }
         }
@@ -175,7 +185,7 @@ impl BranchActor {
     }
 
     fn receipt_written(&mut self, ctx: &mut Context<Self>, run: RunId, receipt: Receipt) {
-        let Receipt { row, ending, error, is_phase_failure, ledger, duration } = receipt;
+        let Receipt { row, ending, error, is_phase_failure, ledger, duration, seen } = receipt;
         let usage = ledger.usage();
         info!(
             session.id = %self.key.session,
@@ -198,7 +208,22 @@ impl BranchActor {
         self.turn = None;
         self.shared.latch.clear();
         self.waiters.release(&row.message_id, failure.as_deref());
-        self.advance(ctx, Input::ReceiptWritten { run });
+        let key = self.key.clone();
+        let input = |agent| TurnAfterInput {
+            session_id: key.session,
+            branch_id: key.branch,
+            message_id: row.message_id,
+            started_at: row.started_at,
+            duration,
+            agent,
+            interrupted: ending.interrupted,
+            stream_failed: ending.stream_failed,
+            unanswered: ending.unanswered,
+            usage: ledger.known(),
+            read_notices: seen.notices,
+            joined: seen.joined,
+        };
+        self.run_turn_after(ctx, run, input);
     }
 }
 

@@ -12,7 +12,7 @@ use super::actor::BranchActor;
 use super::latch::LatchSlot;
 use super::messages::{BranchError, Close, Order};
 use super::scope::Scope;
-use super::status::StatusCell;
+use super::status::{HoldCounter, StatusCell};
 use super::steering::SteerFlag;
 use crate::limits::{DATA_PERMIT_WAIT, LANE};
 
@@ -43,6 +43,7 @@ pub(crate) struct Shared {
     pub(super) status: StatusCell,
     pub(super) scope: Scope,
     pub(super) steers: SteerFlag,
+    pub(super) holds: HoldCounter,
     /// Fires when the rows have been read and decided on, or the activation is gone.
     pub(super) opened: CancellationToken,
 }
@@ -54,6 +55,7 @@ impl Shared {
             status,
             scope,
             steers: SteerFlag::default(),
+            holds: HoldCounter::default(),
             opened: CancellationToken::new(),
         }
     }

@@ -11,9 +11,11 @@ mod admission;
 mod answer;
 mod ending;
 mod handle;
+mod hooks;
 mod key;
 mod lanes;
 mod latch;
+mod mailbox;
 mod messages;
 mod opening;
 mod queue;
@@ -31,12 +33,12 @@ pub(crate) use ending::{Receipt, store_receipt};
 pub(crate) use handle::{AskError, BranchHandle, Lane, Shared};
 pub(crate) use key::BranchKey;
 pub(crate) use messages::{
-    Answer, BranchError, CredentialOffered, DrainAll, Idle, Interject, Interjection, Order, Stop, StopOrder,
-    Submission, Submit, SubmitKind, Verdict,
+    Answer, BranchError, CredentialOffered, Dequeue, DrainAll, Idle, Interject, Interjection, Order, Stop,
+    StopOrder, Submission, Submit, SubmitKind, Verdict,
 };
 pub(crate) use queue::queue_snapshot;
 pub(crate) use scope::Scope;
-pub(crate) use status::StatusCell;
+pub(crate) use status::{Hold, HoldCounter, StatusCell};
 pub(crate) use steering::{SteerFlag, join_steers};
 pub(crate) use stop::{has_cancel, record_stop};
 pub(crate) use writer::{BranchWriter, Rank};

@@ -18,7 +18,7 @@ use super::state::Input;
 use super::stop::has_cancel;
 use super::writer::BranchWriter;
 use crate::limits::TURN_ATTEMPTS;
-use crate::turn::{Ending, Progress, TurnEnd, TurnFailure};
+use crate::turn::{Ending, Progress, Seen, TurnEnd, TurnFailure};
 
 /// What the rows of a branch say.
 struct Opened {
@@ -52,6 +52,7 @@ impl BranchActor {
         self.await_then(ctx, opened, |actor, ctx, opened| match opened {
             Ok(opened) => {
                 actor.opened(ctx, opened);
+                actor.run_loop_open();
                 actor.shared.opened.cancel();
             }
             Err(error) => {
@@ -101,6 +102,7 @@ impl BranchActor {
             is_phase_failure: true,
             ledger,
             n_steps,
+            seen: Seen::default(),
         };
         self.run_ended(ctx, run, end);
     }

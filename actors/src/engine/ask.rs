@@ -104,7 +104,7 @@ impl Engine {
     }
 
     /// The session and branch, of this workspace.
-    pub(super) async fn branch_of(
+    pub(crate) async fn branch_of(
         &self,
         workspace: &WorkspaceId,
         session: &SessionId,

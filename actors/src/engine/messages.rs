@@ -10,7 +10,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::Engine;
 use crate::branch::{
-    Answer, BranchKey, DrainAll, Interject, Interjection, Lane, Stop, StopOrder, Submission, Submit,
+    Answer, BranchKey, Dequeue, DrainAll, Interject, Interjection, Lane, Stop, StopOrder, Submission, Submit,
     SubmitKind,
 };
 use crate::error::EngineError;
@@ -49,7 +49,7 @@ impl Engine {
     }
 
     /// Admits a message; with `waits`, waits for its turn.
-    pub(super) async fn submit(
+    pub(crate) async fn submit(
         &self,
         key: &BranchKey,
         line: Option<OwnedMutexGuard<()>>,
@@ -77,7 +77,7 @@ impl Engine {
     }
 
     /// A message as a client sends it.
-    pub(super) fn client_message(&self, key: &BranchKey, id: MessageId, content: String) -> Message {
+    pub(crate) fn client_message(&self, key: &BranchKey, id: MessageId, content: String) -> Message {
         Message {
             kind: MessageKind::Regular,
             id,
@@ -145,6 +145,13 @@ impl Engine {
             permit,
         })
         .await
+    }
+
+    /// Takes a waiting follow-up back.
+    pub(crate) async fn dequeue(&self, key: &BranchKey, message: MessageId) -> Result<bool, EngineError> {
+        let dequeued =
+            self.order(key, Lane::Control, true, None, |permit| Dequeue { message: message.clone(), permit });
+        dequeued.await
     }
 
     /// Answers a question. The first answer counts; the same one again is fine.

@@ -2,6 +2,7 @@
 //! which ends them first. Tested end to end (A1–A5, A7, I7, I15).
 
 use std::path::Path;
+use std::sync::Arc;
 
 use gent_protocol::{
     BranchId, CreateSession, CreatedSession, DeleteSession, RequestId, SessionAdmission, SessionId,
@@ -20,6 +21,7 @@ use crate::directory::{Forget, Terminate};
 use crate::error::EngineError;
 use crate::limits::SWEEP_ROWS;
 use crate::process::session_environment;
+use crate::profile::session_deleted;
 
 /// Characters of a session's name.
 const NAME_CHARS: usize = 80;
@@ -156,6 +158,14 @@ impl Engine {
             self.services().hub.end(session);
             info!(session.id = %session, "session.deleted");
         }
+        let (services, gone) = (Arc::clone(self.services()), sessions.clone());
+        self.on_io(async move {
+            let profile = services.profiles.lease_default();
+            for session in &gone {
+                session_deleted(&profile, session).await;
+            }
+        })
+        .await?;
         self.sweep(sessions);
         Ok(())
     }

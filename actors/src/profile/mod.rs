@@ -5,17 +5,18 @@
 mod hooks;
 mod prompt;
 
-pub(crate) use hooks::{Projected, project_turn};
+pub(crate) use hooks::{Projected, loop_open, project_turn, session_deleted, turn_after};
 pub(crate) use prompt::{PromptInput, build_prompt};
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gent_extension_api::{
-    AgentDefinition, Contribution, Extension, Hook, Host, HostFacts, ModelDriver, SetupError, Tool,
-    TurnProjectionHandler,
+    AgentDefinition, Contribution, Extension, Hook, Host, HostFacts, LoopOpenHandler, ModelDriver,
+    SessionDeletedHandler, SetupError, Tool, TurnAfterHandler, TurnProjectionHandler,
 };
 use gent_protocol::{AgentName, ExtensionId, ProviderId};
 use tracing::warn;
@@ -43,6 +44,9 @@ pub(crate) struct Profile {
     /// In the order in which a default model is looked for.
     pub(crate) drivers: Vec<Arc<dyn ModelDriver>>,
     pub(crate) turn_projections: Vec<(ExtensionId, Arc<dyn TurnProjectionHandler>)>,
+    pub(crate) turn_afters: Vec<(ExtensionId, Arc<dyn TurnAfterHandler>)>,
+    pub(crate) loop_opens: Vec<(ExtensionId, Arc<dyn LoopOpenHandler>)>,
+    pub(crate) session_deleteds: Vec<(ExtensionId, Arc<dyn SessionDeletedHandler>)>,
 }
 
 impl Profile {
@@ -57,6 +61,7 @@ pub(crate) struct ProfileDirectory {
     extensions: Vec<Arc<dyn Extension>>,
     base: HostFacts,
     profiles: Mutex<Kept>,
+    has_turn_after: AtomicBool,
 }
 
 #[derive(Default)]
@@ -68,7 +73,7 @@ struct Kept {
 impl ProfileDirectory {
     /// Profiles of these extensions; `base` is what is true whatever the working directory.
     pub(crate) fn new(extensions: Vec<Arc<dyn Extension>>, base: HostFacts) -> Self {
-        Self { extensions, base, profiles: Mutex::default() }
+        Self { extensions, base, profiles: Mutex::default(), has_turn_after: AtomicBool::new(false) }
     }
 
     /// The profile of a working directory.
@@ -91,6 +96,11 @@ impl ProfileDirectory {
         profile
     }
 
+    /// A profile that was leased has a handler of `turnAfter`.
+    pub(crate) fn has_turn_after(&self) -> bool {
+        self.has_turn_after.load(Ordering::Acquire)
+    }
+
     /// The profile for what has no session: the home directory's, else the root's.
     pub(crate) fn lease_default(&self) -> Arc<Profile> {
         self.lease(self.base.home.as_deref().unwrap_or(Path::new("/")))
@@ -104,6 +114,9 @@ impl ProfileDirectory {
             agents: BTreeMap::new(),
             drivers: Vec::new(),
             turn_projections: Vec::new(),
+            turn_afters: Vec::new(),
+            loop_opens: Vec::new(),
+            session_deleteds: Vec::new(),
         };
         for extension in &self.extensions {
             let mut registration = Registration {
@@ -123,6 +136,7 @@ impl ProfileDirectory {
                 warn!(extension.id = id, error = %error, "extension.degraded");
             }
         }
+        self.has_turn_after.fetch_or(!profile.turn_afters.is_empty(), Ordering::AcqRel);
         profile
     }
 }
@@ -172,6 +186,9 @@ fn admit(
     for hook in from.hooks {
         match hook {
             Hook::TurnProjection(handler) => profile.turn_projections.push((id.clone(), handler)),
+            Hook::TurnAfter(handler) => profile.turn_afters.push((id.clone(), handler)),
+            Hook::LoopOpen(handler) => profile.loop_opens.push((id.clone(), handler)),
+            Hook::SessionDeleted(handler) => profile.session_deleteds.push((id.clone(), handler)),
         }
     }
     Ok(())

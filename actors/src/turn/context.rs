@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gent_extension_api::{Context, ContextParts, Exec, HostFacts, Interaction};
+use gent_protocol::ExtensionId;
 use gent_storage::SessionRow;
 use tokio_util::sync::CancellationToken;
 
 use super::questions::Asking;
-use crate::branch::Scope;
+use crate::branch::{BranchKey, HoldCounter, Scope};
+use crate::host::HostVerbs;
 use crate::process::{ProcessExec, ProcessScope};
 use crate::redact::SecretSet;
 use crate::services::Services;
@@ -21,6 +23,7 @@ pub(crate) struct TurnFacets {
     pub(crate) cwd: PathBuf,
     pub(crate) secrets: Arc<SecretSet>,
     pub(crate) asking: Asking,
+    holds: HoldCounter,
     services: Arc<Services>,
     scope: Scope,
 }
@@ -33,6 +36,7 @@ impl TurnFacets {
         session: Arc<SessionRow>,
         facts: Arc<HostFacts>,
         asking: Asking,
+        holds: HoldCounter,
     ) -> Self {
         Self {
             cwd: facts.cwd.clone(),
@@ -40,6 +44,7 @@ impl TurnFacets {
             facts,
             secrets: Arc::clone(&services.secrets),
             asking,
+            holds,
             services,
             scope,
         }
@@ -48,18 +53,25 @@ impl TurnFacets {
     /// A context whose work ends with `cancelled` and which asks through `interaction`.
     pub(crate) fn context(
         &self,
-        branch: &gent_protocol::BranchId,
+        key: &BranchKey,
+        extension: &ExtensionId,
         cancelled: CancellationToken,
         interaction: Arc<dyn Interaction>,
     ) -> Context {
         Context::new(ContextParts {
             session_id: self.session.session.id.clone(),
-            branch_id: branch.clone(),
+            branch_id: key.branch.clone(),
             cwd: self.cwd.clone(),
             session_created_at: self.session.session.created_at,
             facts: Arc::clone(&self.facts),
             exec: self.exec(cancelled.clone()),
             cancelled,
+            session: Arc::new(HostVerbs {
+                services: Arc::clone(&self.services),
+                key: key.clone(),
+                extension: extension.clone(),
+                holds: self.holds.clone(),
+            }),
             interaction,
             file_lock: self.services.file_locks.clone(),
             redactor: self.secrets.clone(),

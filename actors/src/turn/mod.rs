@@ -30,9 +30,11 @@ mod tool_call;
 mod tool_phase;
 mod window;
 
+pub(crate) use context::TurnFacets;
 pub(crate) use failure::{TurnFailure, panic_message};
 pub(crate) use ledger::Ledger;
 pub(crate) use outcome::Ending;
+pub(crate) use questions::{Asking, NoCall};
 pub(crate) use rows::Progress;
-pub(crate) use run::{TurnEnd, TurnJob, run};
+pub(crate) use run::{Seen, TurnEnd, TurnJob, run};
 pub(crate) use settle::settle;

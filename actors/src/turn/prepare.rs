@@ -8,7 +8,7 @@ use gent_extension_api::{
     Access, AgentDefinition, LanguageModel, ModelDriver, ToolDeclaration, TurnProjectionInput, WireTool,
 };
 use gent_protocol::{
-    AgentEvent, Message, MessageId, MessageKind, MessageMetadata, Millis, Ordinal, Part, Role,
+    AgentEvent, ExtensionId, Message, MessageId, MessageKind, MessageMetadata, Millis, Ordinal, Part, Role,
     assistant_message_id, model_change_message_id,
 };
 use gent_storage::{StoreError, TurnRow, message_get, metrics_get};
@@ -39,6 +39,8 @@ pub(crate) struct Turn {
     pub(crate) wire_tools: Arc<[WireTool]>,
     pub(crate) system: Arc<[String]>,
     pub(crate) notice: Option<String>,
+    /// Of the notices that are shown.
+    pub(crate) notice_keys: Vec<String>,
     pub(crate) budget: Budget,
     pub(crate) measure: Option<Measure>,
     pub(crate) conversation: Conversation,
@@ -125,6 +127,7 @@ struct Parts {
     wire_tools: Arc<[WireTool]>,
     system: Arc<[String]>,
     notice: Option<String>,
+    notice_keys: Vec<String>,
     budget: Budget,
     measure: Option<Measure>,
     conversation: Conversation,
@@ -149,6 +152,7 @@ impl Parts {
             wire_tools: self.wire_tools,
             system: self.system,
             notice: self.notice,
+            notice_keys: self.notice_keys,
             budget: self.budget,
             measure: self.measure,
             conversation: self.conversation,
@@ -182,16 +186,19 @@ async fn assemble(
         Arc::clone(&job.session),
         Arc::clone(&profile.facts),
         asking,
+        job.holds.clone(),
     );
-    let context = facets.context(&job.key.branch, job.latch.clone(), Arc::new(NoCall));
+    let context_of =
+        |extension: &ExtensionId| facets.context(&job.key, extension, job.latch.clone(), Arc::new(NoCall));
     let input = TurnProjectionInput { agent: agent.clone(), interactive: can_ask };
-    let projected = project_turn(profile, &context, &input).await;
+    let projected = project_turn(profile, context_of, &input).await;
     let tools = model_tools(profile, agent, &projected, can_ask);
     let wire_tools = wire_tools(&tools);
     announce(job, &projected.failures, model.as_ref()).await?;
     let declarations: Vec<&ToolDeclaration> = tools.iter().map(|tool| tool.tool.declaration()).collect();
     let started = local_day(job.session.session.created_at);
     let today = local_day(job.services.env.now());
+    let notice_keys = projected.notices.iter().flat_map(|notice| notice.keys.clone()).collect();
     let prompt = build_prompt(PromptInput {
         facts: &profile.facts,
         agent,
@@ -229,6 +236,7 @@ async fn assemble(
         wire_tools,
         system: prompt.blocks.into(),
         notice: prompt.notice,
+        notice_keys,
         budget,
         measure: known.last_measure.and_then(measure),
         conversation,

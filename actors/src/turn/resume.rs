@@ -16,7 +16,7 @@ use super::failure::TurnFailure;
 use super::outcome::{Next, Outcome, Unrun, next_after};
 use super::prepare::Turn;
 use super::settle::{Settled, open_step, settle};
-use super::tool_phase::{Known, Phase, failed_event, run_calls};
+use super::tool_phase::{Known, Phase, Results, failed_event, run_calls};
 use crate::branch::{BranchKey, Rank};
 
 /// What follows the last committed step.
@@ -37,7 +37,7 @@ struct Pending {
 /// What became of the calls of the last committed step.
 enum Stock {
     /// They have their results.
-    Settled(Option<Settled>),
+    Settled(Option<Box<Settled>>),
     /// Some have an answer, or wait for one.
     Pending(Box<Pending>),
 }
@@ -82,13 +82,14 @@ async fn settle_calls(turn: &mut Turn) -> Result<bool, TurnFailure> {
     match run_calls(turn, &assistant, &calls, known).await? {
         Phase::Parked => Ok(true),
         Phase::Done(results) => {
-            turn.boundary.push(results.message);
-            results.broke.map_or(Ok(false), Err)
+            let Results { message, broke } = *results;
+            turn.boundary.push(message);
+            broke.map_or(Ok(false), Err)
         }
     }
 }
 
-fn settled_results(turn: &mut Turn, settled: Option<Settled>) -> Result<(), TurnFailure> {
+fn settled_results(turn: &mut Turn, settled: Option<Box<Settled>>) -> Result<(), TurnFailure> {
     let Some(settled) = settled else { return Ok(()) };
     turn.conversation.push(settled.results);
     match settled.corrupt {
@@ -114,7 +115,7 @@ fn take_stock(
     let waiting = of_status(&[QuestionStatus::Shown, QuestionStatus::Waiting]);
     let Some(step) = open_step(txn, key, row)? else { return Ok(Stock::Settled(None)) };
     if answered.is_empty() && waiting.is_empty() {
-        return Ok(Stock::Settled(settle(txn, key, row, at, &HashMap::new())?));
+        return Ok(Stock::Settled(settle(txn, key, row, at, &HashMap::new())?.map(Box::new)));
     }
     let mut known = Known::default();
     for call in &step.calls {
@@ -122,7 +123,7 @@ fn take_stock(
             Some(Ok(outcome)) => drop(known.ended.insert(call.id.clone(), outcome)),
             // None of the step counts.
             Some(Err(_unreadable)) => {
-                return Ok(Stock::Settled(settle(txn, key, row, at, &HashMap::new())?));
+                return Ok(Stock::Settled(settle(txn, key, row, at, &HashMap::new())?.map(Box::new)));
             }
             None if waiting.contains(&call.id) => drop(known.waiting.insert(call.id.clone())),
             None if answered.contains(&call.id) => {}
@@ -160,5 +161,5 @@ async fn refuse(turn: &mut Turn, pending: &Pending, why: Unrun) -> Result<(), Tu
         Ok(settled)
     });
     let settled = write.await?;
-    settled_results(turn, settled)
+    settled_results(turn, settled.map(Box::new))
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use gent_protocol::{CustomType, continuation_message_id};
+use gent_protocol::{CustomType, MessageId, continuation_message_id};
 use gent_storage::{SessionRow, StoreError, TurnRow, message_insert, turn_put};
 use tokio_util::sync::CancellationToken;
 
@@ -14,8 +14,8 @@ use super::prepare::{Prepared, Turn, prepare};
 use super::resume::{Resumed, resume};
 use super::rows::Progress;
 use super::step::{run_step, store_messages};
-use super::tool_phase::{Known, Phase, run_calls};
-use crate::branch::{BranchKey, BranchWriter, Rank, Scope, SteerFlag, join_steers};
+use super::tool_phase::{Known, Phase, Results, run_calls};
+use crate::branch::{BranchKey, BranchWriter, HoldCounter, Rank, Scope, SteerFlag, join_steers};
 use crate::services::Services;
 
 /// A turn that is to run.
@@ -30,12 +30,22 @@ pub(crate) struct TurnJob {
     pub(crate) drain: CancellationToken,
     /// Up while something may wait that is said to this turn.
     pub(crate) steers: SteerFlag,
+    pub(crate) holds: HoldCounter,
     pub(crate) session: Arc<SessionRow>,
     pub(crate) row: TurnRow,
     /// Steps or spending of an earlier process may be unknown.
     pub(crate) is_resumed_after_death: bool,
     /// Nobody asked for it since the server started: it may wait for a credential.
     pub(crate) is_unattended: bool,
+}
+
+/// What a turn was shown beside its conversation.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Seen {
+    /// Keys of the notices that its last request carried, where it was answered.
+    pub(crate) notices: Vec<String>,
+    /// What was said to it while it ran.
+    pub(crate) joined: Vec<MessageId>,
 }
 
 /// How a run of a turn ended.
@@ -50,6 +60,7 @@ pub(crate) enum TurnEnd {
         ledger: Ledger,
         /// Steps that were committed.
         n_steps: u32,
+        seen: Seen,
     },
     /// It was put aside at a step boundary.
     Drained(TurnRow),
@@ -88,7 +99,7 @@ pub(crate) async fn run(job: TurnJob) -> TurnEnd {
 }
 
 fn over(ending: Ending, error: Option<String>, ledger: Ledger, n_steps: u32) -> TurnEnd {
-    TurnEnd::Over { ending, error, is_phase_failure: false, ledger, n_steps }
+    TurnEnd::Over { ending, error, is_phase_failure: false, ledger, n_steps, seen: Seen::default() }
 }
 
 fn failed(failure: TurnFailure, ledger: Ledger, n_steps: u32) -> TurnEnd {
@@ -101,6 +112,7 @@ fn failed(failure: TurnFailure, ledger: Ledger, n_steps: u32) -> TurnEnd {
         is_phase_failure: true,
         ledger,
         n_steps,
+        seen: Seen::default(),
     }
 }
 
@@ -148,8 +160,9 @@ async fn steps(turn: &mut Turn) -> Result<Stopped, TurnFailure> {
             match run_calls(turn, &step.assistant, &step.calls, Known::of_new_step()).await? {
                 Phase::Parked => return Ok(parked(turn)),
                 Phase::Done(results) => {
-                    turn.boundary.push(results.message);
-                    if let Some(broke) = results.broke {
+                    let Results { message, broke } = *results;
+                    turn.boundary.push(message);
+                    if let Some(broke) = broke {
                         return Err(broke);
                     }
                 }
@@ -204,10 +217,17 @@ async fn finish(mut turn: Turn, result: Result<Stopped, TurnFailure>) -> TurnEnd
     let stored = store_messages(&turn, left).await;
     let ledger = turn.progress.ledger.clone();
     let n_steps = turn.job.row.step;
-    match (result, stored) {
+    let mut ended = match (result, stored) {
         (Err(failure), _) | (Ok(_), Err(failure)) => failed(failure, ledger, n_steps),
         (Ok(Stopped::Ending(ending)), Ok(())) => over(ending, None, ledger, n_steps),
         (Ok(Stopped::Drained), Ok(())) => TurnEnd::Drained(turn.job.row),
         (Ok(Stopped::Parked), Ok(())) => TurnEnd::Parked(turn.job.row),
+    };
+    if let TurnEnd::Over { ending, seen, .. } = &mut ended {
+        seen.joined = turn.progress.joined;
+        if *ending == Ending::ANSWERED {
+            seen.notices = turn.notice_keys;
+        }
     }
+    ended
 }

@@ -92,7 +92,8 @@ async fn ended_call(
     let stop = turn.job.latch.child_token();
     let context = ToolContext {
         context: turn.facets.context(
-            &turn.job.key.branch,
+            &turn.job.key,
+            &found.extension,
             stop.clone(),
             Arc::new(questions(turn, assistant, call, found, parked)),
         ),

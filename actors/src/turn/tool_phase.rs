@@ -28,7 +28,7 @@ pub(crate) struct Results {
 
 /// What the calls of a step came to.
 pub(crate) enum Phase {
-    Done(Results),
+    Done(Box<Results>),
     /// Every call has ended or waits for an answer, and one waits.
     Parked,
 }
@@ -94,7 +94,8 @@ pub(crate) async fn run_calls(
     let results = calls.iter().filter_map(|call| known.ended.remove(&call.id));
     let parts = results.map(Part::ToolResult).collect();
     let id = tool_result_message_id(&turn.job.row.message_id, turn.job.row.step);
-    Ok(Phase::Done(Results { message: turn.job.message(id, Role::Tool, parts), broke }))
+    let message = turn.job.message(id, Role::Tool, parts);
+    Ok(Phase::Done(Box::new(Results { message, broke })))
 }
 
 async fn one(

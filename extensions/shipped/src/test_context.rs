@@ -15,6 +15,8 @@ use gent_extension_api::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::test_session::NoSession;
+
 /// Builds a context; what is not set is a sensible fake.
 #[derive(Clone)]
 pub(crate) struct TestContext {
@@ -41,6 +43,7 @@ impl TestContext {
                 session_created_at: Millis(0),
                 facts: Arc::new(facts),
                 cancelled: CancellationToken::new(),
+                session: Arc::new(NoSession),
                 interaction: Arc::new(ScriptedInteraction::default()),
                 exec: Arc::new(ScriptedExec::default()),
                 file_lock: Arc::new(PathLocks::default()),

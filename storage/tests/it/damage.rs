@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use gent_protocol::{EventSeq, Millis, ToolCallId};
+use gent_protocol::{Approval, EventSeq, Millis, ToolCallId};
 use gent_storage::{
     StoreError, TurnRow, TurnState, bindings_get, bindings_put, branches_with_queue, events_after,
     message_list, queue_append, queue_clear, queue_items, session_list, snapshot_read, turn_get, turn_put,
@@ -55,7 +55,7 @@ suite! {
         let put = row.clone();
         db.write(move |txn| turn_put(txn, &put)).unwrap();
         db.sql("UPDATE turns SET approval = 'later', route_json = '{', totals_json = 'nonsense'");
-        let wanted = TurnRow { approval: None, route: None, totals: Value::Null, ..row };
+        let wanted = TurnRow { approval: Some(Approval::Ask), route: None, totals: Value::Null, ..row };
         let branch = of.1.clone();
         assert_eq!(db.read(move |r| turn_get(r, &branch)).unwrap(), Some(wanted.clone()));
         assert_eq!(db.read(|r| turns_unfinished(r)).unwrap()[0].row, wanted);

@@ -52,7 +52,7 @@ pub(crate) fn driver(id: &str) -> Arc<dyn ModelDriver> {
 
 /// Settings under which an answer without data is given up at once.
 pub(crate) fn impatient() -> ProviderSettings {
-    ProviderSettings { stream_idle: Duration::from_millis(40), ..ProviderSettings::default() }
+    ProviderSettings { stream_idle: Duration::from_millis(40).into(), ..ProviderSettings::default() }
 }
 
 /// The address and key of a driver that is pointed at `server`.

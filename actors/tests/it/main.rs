@@ -9,8 +9,12 @@
     reason = "a test may fail loudly"
 )]
 
+mod asker;
+mod questions;
 mod repeats;
+mod replay;
 mod rig;
+mod spawned;
 mod steers;
 mod stops;
 mod turns;

@@ -22,7 +22,7 @@ use gent_protocol::{
 use gent_storage::{Location, Mode, ReadTxn, Store, StoreConfig, StoreError, Synchronous, events_after};
 
 use model::Scripted;
-pub(crate) use model::{Answer, Script, calls, calls_with, text};
+pub(crate) use model::{Answer, Gate, Script, calls, calls_with, text};
 use tools::{TestSet, Tools};
 
 /// Longer than any wait of the engine. Under a held clock it is over as soon as nothing can move any more, so that a
@@ -85,6 +85,8 @@ pub(crate) struct Setup {
     pub(crate) retry_wait: Duration,
     pub(crate) max_steps: Option<u32>,
     pub(crate) branch_idle: Duration,
+    /// Beside the rig's own.
+    pub(crate) more: Vec<Arc<dyn Extension>>,
     /// On threads of its own and the real clock; else all on the test's thread, whose clock is held.
     pub(crate) has_threads: bool,
 }
@@ -98,6 +100,7 @@ impl Setup {
             retry_wait: Duration::ZERO,
             max_steps: None,
             branch_idle: Duration::from_secs(60),
+            more: Vec::new(),
             has_threads: false,
         }
     }
@@ -110,11 +113,11 @@ pub(crate) struct Rig {
     pub(crate) tools: Arc<Tools>,
     pub(crate) workspace: WorkspaceId,
     pub(crate) session: CreatedSession,
-    store: Store,
+    pub(crate) store: Store,
     env: Env,
-    setup: Setup,
+    pub(crate) setup: Setup,
     n_starts: u32,
-    place: tempfile::TempDir,
+    pub(crate) place: tempfile::TempDir,
 }
 
 impl Rig {
@@ -409,7 +412,8 @@ fn start(
     };
     let driver = Arc::new(Scripted { script: script.clone(), retry_wait: setup.retry_wait });
     let set = TestSet { tools: Arc::clone(tools), max_steps: setup.max_steps, driver };
-    let extensions: Vec<Arc<dyn Extension>> = vec![Arc::new(set)];
+    let mut extensions: Vec<Arc<dyn Extension>> = vec![Arc::new(set)];
+    extensions.extend(setup.more.iter().cloned());
     let engine = Engine::start(config, store.clone(), hub, extensions, env.clone()).unwrap();
     (engine, store)
 }

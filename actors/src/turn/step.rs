@@ -63,6 +63,7 @@ pub(crate) async fn run_step(turn: &mut Turn) -> Result<Step, TurnFailure> {
         tokio::try_join!(stored, async { Ok(open(turn, &request).await) })?.1
     };
     turn.stored_row = changed.or(turn.stored_row.take());
+    turn.has_asked = true;
     let streamed = stream(turn, step, &assistant, &request, opened).await?;
     drop(request);
     record(turn, step, is_final, assistant, streamed).await

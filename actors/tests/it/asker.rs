@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gent_extension_api::{
-    ApprovalRequest, Contribution, Extension, Host, SetupError, Tool, ToolContext, ToolDeclaration,
+    ApprovalRequest, Contribution, Extension, Hook, Host, SetupError, Tool, ToolContext, ToolDeclaration,
     ToolError, tool_fn,
 };
 use gent_protocol::{
@@ -22,11 +22,12 @@ use crate::rig::{Answer, Gate, Rig, Setup, calls_with};
 pub(crate) struct Extra {
     revision: Option<&'static str>,
     contributions: Vec<Contribution>,
+    hooks: Vec<Hook>,
 }
 
 impl Extra {
     pub(crate) fn new() -> Self {
-        Self { revision: Some("1"), contributions: Vec::new() }
+        Self { revision: Some("1"), contributions: Vec::new(), hooks: Vec::new() }
     }
 
     pub(crate) fn revision(mut self, revision: Option<&'static str>) -> Self {
@@ -36,6 +37,11 @@ impl Extra {
 
     pub(crate) fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
         self.contributions.push(Contribution::Tool(tool));
+        self
+    }
+
+    pub(crate) fn hook(mut self, hook: Hook) -> Self {
+        self.hooks.push(hook);
         self
     }
 
@@ -56,6 +62,7 @@ impl Extension for Extra {
 
     fn setup(&self, host: &mut dyn Host) -> Result<(), SetupError> {
         self.contributions.iter().cloned().for_each(|contribution| host.register(contribution));
+        self.hooks.iter().cloned().for_each(|hook| host.on(hook));
         Ok(())
     }
 }

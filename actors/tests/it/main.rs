@@ -10,6 +10,7 @@
 )]
 
 mod asker;
+mod hooks;
 mod questions;
 mod repeats;
 mod replay;

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gent_extension_api::{
-    ApprovalRequest, Contribution, Extension, Hook, Host, SetupError, Tool, ToolContext, ToolDeclaration,
-    ToolError, tool_fn,
+    AgentDefinition, ApprovalRequest, Contribution, Extension, Hook, Host, SetupError, Tool, ToolContext,
+    ToolDeclaration, ToolError, tool_fn,
 };
 use gent_protocol::{
     AgentEvent, EventEnvelope, ExtensionId, GetSnapshot, InteractionRequestId, QuestionDecision,
@@ -37,6 +37,11 @@ impl Extra {
 
     pub(crate) fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
         self.contributions.push(Contribution::Tool(tool));
+        self
+    }
+
+    pub(crate) fn agent(mut self, agent: AgentDefinition) -> Self {
+        self.contributions.push(Contribution::Agent(agent));
         self
     }
 

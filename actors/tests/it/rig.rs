@@ -13,7 +13,7 @@ use gent_actors::{
     Engine, EngineConfig, EngineError, Env, EventStream, Hub, ProcessPlace, Settings, Source,
     StandingApproval,
 };
-use gent_extension_api::{ApprovalRequest, Extension};
+use gent_extension_api::{ApprovalRequest, BranchTarget, Context, Extension};
 use gent_protocol::{
     AgentEvent, CreateSession, CreatedSession, DrainQueue, EventEnvelope, EventSeq, GetQueue,
     InteractionRequestId, MessageId, Millis, ModelId, QuestionDecision, QueueEntry, QueueSnapshot, RequestId,
@@ -22,7 +22,8 @@ use gent_protocol::{
 use gent_storage::{Location, Mode, ReadTxn, Store, StoreConfig, StoreError, Synchronous, events_after};
 
 use model::Scripted;
-pub(crate) use model::{Answer, Script, calls, calls_with, text};
+pub(crate) use model::{Answer, Gate, Script, calls, calls_with, text};
+pub(crate) use tools::follow_up;
 use tools::{TestSet, Tools};
 
 /// Longer than any wait of the engine. Under a held clock it is over as soon as nothing can move any more, so that a
@@ -84,6 +85,8 @@ pub(crate) struct Setup {
     pub(crate) notices: Vec<String>,
     pub(crate) retry_wait: Duration,
     pub(crate) max_steps: Option<u32>,
+    /// The hook `turnAfter` is there; it holds at the gate of its name.
+    pub(crate) has_turn_after: bool,
     pub(crate) branch_idle: Duration,
     /// On threads of its own and the real clock; else all on the test's thread, whose clock is held.
     pub(crate) has_threads: bool,
@@ -97,6 +100,7 @@ impl Setup {
             notices: Vec::new(),
             retry_wait: Duration::ZERO,
             max_steps: None,
+            has_turn_after: false,
             branch_idle: Duration::from_secs(60),
             has_threads: false,
         }
@@ -267,6 +271,31 @@ impl Rig {
         self.engine.respond(&self.workspace, answer).await
     }
 
+    /// What an extension is handed on another branch, for verbs towards this one.
+    pub(crate) async fn elsewhere(&self) -> Context {
+        let request_id = Some(RequestId::parse("elsewhere").unwrap());
+        let create = CreateSession { request_id, ..CreateSession::default() };
+        let other = self.engine.session_create(&self.workspace, create).await.unwrap();
+        self.context_of(&other).await
+    }
+
+    /// What an extension is handed when a session's branch is opened, which this does.
+    pub(crate) async fn context_of(&self, session: &CreatedSession) -> Context {
+        let ask = DrainQueue {
+            session_id: session.session_id.clone(),
+            branch_id: session.branch_id.clone(),
+            request_id: RequestId::parse("open").unwrap(),
+        };
+        self.engine.queue_drain(&self.workspace, ask).await.unwrap();
+        self.tools.context(&session.session_id).await
+    }
+
+    /// This branch, as a verb's target.
+    pub(crate) fn here(&self) -> Option<BranchTarget> {
+        let (session_id, branch_id) = (self.session.session_id.clone(), self.session.branch_id.clone());
+        Some(BranchTarget { session_id, branch_id })
+    }
+
     /// A subscription from the first event on.
     pub(crate) async fn subscribe(&self) -> EventStream {
         let ask = SessionEvents {
@@ -352,6 +381,13 @@ impl Rig {
     }
 }
 
+/// Lets everything else that can run have so many turns.
+pub(crate) async fn yields(n: usize) {
+    for _ in 0..n {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// What waits, in words.
 pub(crate) fn contents(entries: &[QueueEntry]) -> Vec<String> {
     let content = |entry: &QueueEntry| match entry {
@@ -408,7 +444,12 @@ fn start(
         io_threads: n_threads,
     };
     let driver = Arc::new(Scripted { script: script.clone(), retry_wait: setup.retry_wait });
-    let set = TestSet { tools: Arc::clone(tools), max_steps: setup.max_steps, driver };
+    let set = TestSet {
+        tools: Arc::clone(tools),
+        max_steps: setup.max_steps,
+        has_turn_after: setup.has_turn_after,
+        driver,
+    };
     let extensions: Vec<Arc<dyn Extension>> = vec![Arc::new(set)];
     let engine = Engine::start(config, store.clone(), hub, extensions, env.clone()).unwrap();
     (engine, store)

@@ -91,6 +91,11 @@ impl Script {
         self.inside.lock().unwrap().planned.len()
     }
 
+    /// Drops the next answer: the request that it was for was not made.
+    pub(crate) fn skip(&self) {
+        self.inside.lock().unwrap().planned.pop_front();
+    }
+
     /// Requests that reached the model.
     pub(crate) fn n_asked(&self) -> usize {
         self.inside.lock().unwrap().asked.len()

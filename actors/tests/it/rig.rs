@@ -3,6 +3,7 @@
 
 mod model;
 mod tools;
+mod words;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use gent_actors::{
 use gent_extension_api::{ApprovalRequest, BranchTarget, Context, Extension};
 use gent_protocol::{
     AgentEvent, CreateSession, CreatedSession, DrainQueue, EventEnvelope, EventSeq, GetQueue,
-    InteractionRequestId, MessageId, Millis, ModelId, QuestionDecision, QueueEntry, QueueSnapshot, RequestId,
-    RespondInteraction, SendMessage, SessionEvents, SteerCommand, StepOutcome, StoreIncarnation, WorkspaceId,
+    InteractionRequestId, MessageId, Millis, ModelId, QuestionDecision, QueueSnapshot, RequestId,
+    RespondInteraction, SendMessage, SessionEvents, SteerCommand, StoreIncarnation, WorkspaceId,
 };
 use gent_storage::{Location, Mode, ReadTxn, Store, StoreConfig, StoreError, Synchronous, events_after};
 
@@ -25,6 +26,8 @@ use model::Scripted;
 pub(crate) use model::{Answer, Gate, Script, calls, calls_with, text};
 pub(crate) use tools::follow_up;
 use tools::{TestSet, Tools};
+use words::short;
+pub(crate) use words::{contents, ids};
 
 /// Longer than any wait of the engine. Under a held clock it is over as soon as nothing can move any more, so that a
 /// test fails where it would hang.
@@ -183,7 +186,8 @@ impl Rig {
 
     /// Sends a message and waits for its turn.
     pub(crate) async fn send(&self, request: &str, content: &str) -> Result<(), EngineError> {
-        self.engine.message_send(&self.workspace, self.message(Some(request), content)).await
+        let sent = self.engine.message_send(&self.workspace, self.message(Some(request), content));
+        in_time("the turn ends", sent).await
     }
 
     /// Sends a message without waiting for its turn.
@@ -388,20 +392,10 @@ pub(crate) async fn yields(n: usize) {
     }
 }
 
-/// What waits, in words.
-pub(crate) fn contents(entries: &[QueueEntry]) -> Vec<String> {
-    let content = |entry: &QueueEntry| match entry {
-        QueueEntry::Steering { content, .. } | QueueEntry::FollowUp { content, .. } => content.clone(),
-    };
-    entries.iter().map(content).collect()
-}
-
-/// The messages that wait.
-pub(crate) fn ids(entries: &[QueueEntry]) -> Vec<String> {
-    let id = |entry: &QueueEntry| match entry {
-        QueueEntry::Steering { id, .. } | QueueEntry::FollowUp { id, .. } => id.to_string(),
-    };
-    entries.iter().map(id).collect()
+/// How long each of two that race is held back: every way in which one can be a little ahead of the other.
+pub(crate) fn races() -> impl ExactSizeIterator<Item = (usize, usize)> {
+    const AHEAD: usize = 8;
+    (0..2 * AHEAD).map(|n| (n.saturating_sub(AHEAD), AHEAD.saturating_sub(n)))
 }
 
 /// Starts an engine over the store in `place`.
@@ -453,36 +447,4 @@ fn start(
     let extensions: Vec<Arc<dyn Extension>> = vec![Arc::new(set)];
     let engine = Engine::start(config, store.clone(), hub, extensions, env.clone()).unwrap();
     (engine, store)
-}
-
-/// One event in the notation of the reference traces; none for the marker.
-fn short(event: &AgentEvent) -> Option<String> {
-    Some(match event {
-        AgentEvent::StreamSynchronized { .. } => return None,
-        AgentEvent::MessageReceived { message } => {
-            let id = message.id.as_str();
-            format!("MR({})", id.rsplit("message:").next().unwrap_or(id))
-        }
-        AgentEvent::ModelContextProjected { .. } => "MCP".into(),
-        AgentEvent::StreamStarted { step, .. } => format!("SS{step}"),
-        AgentEvent::StreamChunk { .. } => "SC".into(),
-        AgentEvent::StreamEnded { step, outcome, .. } => match outcome {
-            StepOutcome::Answered => format!("SE{step}(Answered)"),
-            StepOutcome::ToolCalls => format!("SE{step}(ToolCalls)"),
-            StepOutcome::Failed => format!("SE{step}(Failed)"),
-            StepOutcome::Interrupted => format!("SE{step}(Interrupted)"),
-        },
-        AgentEvent::ToolCallStarted { tool_call_id, .. } => format!("TS({tool_call_id})"),
-        AgentEvent::ToolCallSucceeded { tool_call_id, .. } => format!("TOK({tool_call_id})"),
-        AgentEvent::ToolCallFailed { tool_call_id, .. } => format!("TF({tool_call_id})"),
-        AgentEvent::ProviderRetrying { attempt, .. } => format!("Retry({attempt})"),
-        AgentEvent::ErrorOccurred { error, .. } => format!("Error({error})"),
-        AgentEvent::TurnCompleted { interrupted, stream_failed, unanswered, .. } => {
-            let flags =
-                [(*interrupted, "interrupted"), (*stream_failed, "failed"), (*unanswered, "unanswered")];
-            let flags: Vec<&str> = flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
-            format!("TC({})", flags.join(","))
-        }
-        other => other.tag().to_owned(),
-    })
 }

@@ -5,7 +5,7 @@ use gent_protocol::{AgentEvent, Message, MessageId};
 use gent_storage::failpoint::arm_here;
 use gent_storage::message_get;
 
-use crate::rig::{Rig, Setup, calls, contents, text, yields};
+use crate::rig::{Rig, Setup, calls, contents, races, text, yields};
 
 /// A stored message.
 fn message(rig: &Rig, id: &str) -> Message {
@@ -140,31 +140,36 @@ async fn a_steer_that_joined_is_not_said_again_when_it_is_repeated_a12() {
 
 #[actix::test]
 async fn a_steer_that_wakes_joins_the_turn_that_ends_or_opens_its_own_and_is_read_once_d5() {
-    const N: usize = 40;
-    let rig = Rig::still((0..3 * N).map(|_| text("done")).collect()).await;
-    let mut n_joined = 0;
-    for n in 0..N {
+    let rig = Rig::still((0..3 * races().len()).map(|_| text("done")).collect()).await;
+    let mut outcomes = Vec::new();
+    for (n, (end_after, steer_after)) in races().enumerate() {
         let (gate, asked) = (rig.script.hold(0, 0), rig.script.n_asked());
         rig.post("hi").await.unwrap();
         rig.script.asked(asked + 1).await;
         let (name, say) = (format!("s{n}"), format!("say {n}"));
         let end = async {
-            yields(n).await;
+            yields(end_after).await;
             gate.open();
         };
-        futures_util::join!(rig.wake(&name, &say), end);
+        let steer = async {
+            yields(steer_after).await;
+            rig.wake(&name, &say).await;
+        };
+        futures_util::join!(end, steer);
         rig.send(&format!("next{n}"), "hi").await.unwrap();
         let steer = message(&rig, &format!("{name}:interjection"));
-        let has_joined = steer.metadata.unwrap().joined_turn;
-        let trace = rig.trace().await;
-        let opened = trace.contains(&format!("MR({name}:interjection:assistant:1)"));
-        assert_ne!(has_joined, opened, "after {n} turns of the others: {trace}");
-        assert_eq!(trace.matches(&format!("MR({name}:interjection)")).count(), 1, "{trace}");
+        outcomes.push((name, steer.metadata.unwrap().joined_turn));
         let read = rig.script.read(rig.script.n_asked() - 1);
         assert_eq!(read.iter().filter(|said| **said == format!("user: {say}")).count(), 1);
-        n_joined += usize::from(has_joined);
     }
-    assert!(0 < n_joined && n_joined < N, "{n_joined}");
+    let trace = rig.trace().await;
+    for (race, (name, has_joined)) in races().zip(&outcomes) {
+        assert_eq!(trace.matches(&format!("MR({name}:interjection)")).count(), 1, "{race:?}: {trace}");
+        let opened = trace.contains(&format!("MR({name}:interjection:assistant:1)"));
+        assert_ne!(*has_joined, opened, "{race:?}: {trace}");
+    }
+    let n_joined = outcomes.iter().filter(|(_, has_joined)| *has_joined).count();
+    assert!(0 < n_joined && n_joined < races().len(), "{n_joined}");
 }
 
 #[actix::test]

@@ -12,6 +12,7 @@
 mod asker;
 mod hooks;
 mod questions;
+mod queue;
 mod receipts;
 mod repeats;
 mod replay;

@@ -27,7 +27,7 @@ mod stop;
 mod waiters;
 mod writer;
 
-pub(crate) use actor::{BranchActor, GoneNote};
+pub(crate) use actor::{BranchActor, GoneNote, WAITS_FOR_ANSWER};
 pub(crate) use admission::admit_behind;
 pub(crate) use ending::{Receipt, store_receipt};
 pub(crate) use handle::{AskError, BranchHandle, Lane, Shared};

@@ -2,36 +2,12 @@
 
 use std::time::Duration;
 
-use gent_extension_api::{FailureKind, FinishReason, ProviderFailure, StreamPart, StreamedCall};
-use serde_json::json;
+use gent_extension_api::{FailureKind, ProviderFailure, StreamPart};
 
-use crate::rig::{Answer, Rig};
+use crate::rig::{Rig, calls, text};
 
 /// Guards against a test that hangs; nothing waits for it.
 const HANGS: Duration = Duration::from_secs(30);
-
-fn text(text: &str) -> Answer {
-    Ok(vec![
-        Ok(StreamPart::Text { text: text.into() }),
-        Ok(StreamPart::Finish { reason: FinishReason::Stop }),
-    ])
-}
-
-fn calls(calls: &[(&str, &str, &str)]) -> Answer {
-    let mut parts: Vec<_> = calls
-        .iter()
-        .map(|(id, name, say)| {
-            Ok(StreamPart::ToolCall(StreamedCall {
-                id: Some((*id).into()),
-                name: (*name).into(),
-                params: json!({ "say": say }),
-                options: None,
-            }))
-        })
-        .collect();
-    parts.push(Ok(StreamPart::Finish { reason: FinishReason::ToolCalls }));
-    Ok(parts)
-}
 
 fn broken(kind: FailureKind) -> ProviderFailure {
     ProviderFailure::new(kind, "the line broke")
@@ -122,13 +98,13 @@ async fn a_cancel_ends_the_wait_before_a_retry_and_no_attempt_follows_d8() {
     let rig = Rig::with_retry_wait(script, Duration::from_secs(3600)).await;
     let cancel = async {
         rig.told("ProviderRetrying").await;
-        assert_eq!(rig.script.0.lock().unwrap().len(), 2, "it waits: one attempt was made");
+        assert_eq!(rig.script.left(), 2, "it waits: one attempt was made");
         rig.cancel().await;
     };
     let both = async { futures_util::join!(rig.send("r", "hi"), cancel) };
     let (sent, ()) = tokio::time::timeout(HANGS, both).await.expect("the wait goes on");
     sent.unwrap();
-    assert_eq!(rig.script.0.lock().unwrap().len(), 2, "another attempt was made");
+    assert_eq!(rig.script.left(), 2, "another attempt was made");
     let stopped = "SessionStarted MR(r) MCP SS1 Retry(1) SE1(Interrupted) TC(interrupted)";
     assert_eq!(rig.trace().await, stopped);
 }
@@ -159,7 +135,7 @@ async fn a_message_sent_again_is_not_run_again_a8() {
     let rig = Rig::new(vec![text("hello")]).await;
     rig.send("r", "hi").await.unwrap();
     rig.send("r", "hi").await.unwrap();
-    assert!(rig.script.0.lock().unwrap().is_empty());
+    assert_eq!(rig.script.left(), 0);
     assert_eq!(rig.trace().await.matches("TC(").count(), 1);
 }
 
@@ -178,10 +154,10 @@ async fn two_sends_at_once_run_one_after_the_other_c1() {
 async fn deleting_a_session_tells_the_work_of_its_calls_to_stop_i7() {
     let rig = Rig::new(vec![calls(&[("c1", "hold", "a")])]).await;
     let delete = async {
-        rig.held.began.notified().await;
+        rig.tools.held.began.notified().await;
         let session_id = rig.session.session_id.clone();
         rig.engine.session_delete(&rig.workspace, gent_protocol::DeleteSession { session_id }).await.unwrap();
-        rig.held.told.notified().await;
+        rig.tools.held.told.notified().await;
     };
     let (sent, ()) = futures_util::join!(rig.send("r", "hi"), delete);
     assert!(sent.is_err());

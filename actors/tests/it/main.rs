@@ -14,3 +14,4 @@ mod rig;
 mod steers;
 mod stops;
 mod turns;
+mod waiting;

@@ -218,7 +218,7 @@ impl StandingApproval for DemoCommands {
         let Some(facts) = &request.metadata else { return false };
         let text = |name: &str| facts.get(name).and_then(serde_json::Value::as_str);
         model.as_str() == "demo/demo"
-            && text("type") == Some("bash")
+            && text("type") == Some("bash-guardrail")
             && text("command").is_some_and(is_demo_command)
     }
 }

@@ -21,3 +21,4 @@ mod spawned;
 mod steers;
 mod stops;
 mod turns;
+mod waiting;

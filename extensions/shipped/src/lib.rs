@@ -5,7 +5,6 @@
 mod agents;
 mod exec_tools;
 mod fs_tools;
-#[cfg_attr(not(test), expect(dead_code, reason = "nothing asks it yet"))]
 mod guardrail;
 mod providers;
 mod regular_file;

@@ -8,7 +8,7 @@ use gent_storage::question_answer;
 use serde_json::Value;
 
 use crate::asker::{Runs, answers, asks, asks_beside, decision, declare, rest, rig_that_asks};
-use crate::rig::{Gate, Rig, Setup, text};
+use crate::rig::{Gate, Rig, Setup, in_time, text};
 
 /// Answers with words.
 async fn say(rig: &Rig, question: &InteractionRequestId, approved: bool, notes: &str) {
@@ -44,7 +44,8 @@ async fn a_call_that_asks_waits_and_runs_again_with_the_answer_f1() {
         assert_eq!(rig.shown().await, (Some(question.clone()), true));
         say(&rig, &question, true, "go").await;
     };
-    let (sent, ()) = join!(rig.send("r", "hi"), answer);
+    let both = async { join!(rig.send("r", "hi"), answer) };
+    let (sent, ()) = in_time("the turn ends", both).await;
     sent.unwrap();
     assert_eq!(runs.began(), ["c1", "c1"]);
     assert_eq!(rig.results("r", 1).await, [answers("c1", &["yes: go"])]);

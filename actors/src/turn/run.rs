@@ -193,18 +193,24 @@ async fn join(turn: &mut Turn) -> Result<bool, TurnFailure> {
     let boundary = std::mem::take(&mut turn.boundary);
     let job = &turn.job;
     let (key, row, at) = (job.key.clone(), job.row.clone(), job.services.env.now());
-    let left = boundary.clone();
+    let (left, before) = (boundary.clone(), turn.progress.clone());
     let write = job.writer.write(Rank::Step, "turn.joinSteers", move |txn| {
         for message in &left {
             message_insert(txn, message)?;
         }
+        let joined = join_steers(txn, &key, at)?;
+        // With the row, so that the hooks of the turn are told of them also after a death.
+        let mut progress = before.clone();
+        progress.joined.extend(joined.iter().map(|message| message.id.clone()));
+        let row = TurnRow { totals: progress.to_value(), ..row.clone() };
         turn_put(txn, &row)?;
-        join_steers(txn, &key, at)
+        Ok((joined, progress, row))
     });
-    let joined = write.await?;
-    turn.stored_row = Some(turn.job.row.clone());
+    let (joined, progress, row) = write.await?;
+    turn.progress = progress;
+    turn.job.row = row.clone();
+    turn.stored_row = Some(row);
     let has_joined = !joined.is_empty();
-    turn.progress.joined.extend(joined.iter().map(|message| message.id.clone()));
     for message in boundary.into_iter().chain(joined) {
         turn.conversation.push(message);
     }

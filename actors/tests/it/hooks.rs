@@ -11,7 +11,7 @@ use gent_extension_api::{
 use gent_protocol::{BranchId, SessionId, WorkspaceId, follow_up_message_id};
 
 use crate::asker::{Extra, rest};
-use crate::rig::{Gate, Rig, Setup, text};
+use crate::rig::{Gate, Rig, Setup, calls, text};
 
 /// A handler that remembers what it was told. Clones share it; it outlives its engine.
 #[derive(Clone, Default)]
@@ -272,4 +272,23 @@ async fn a_notice_that_came_after_a_death_was_not_read_by_the_answer_before_it_g
     rig.ended(1).await;
     rest().await;
     assert_eq!((notices.read(), rig.script.n_asked()), (vec![vec![]], 1));
+}
+
+#[actix::test]
+async fn what_joined_a_turn_before_a_death_is_told_with_its_end() {
+    let (told, script) = (Told::default(), vec![calls(&[("c1", "wait", "a")]), text("cut"), text("done")]);
+    let more = Extra::new().hook(told.hook()).alone();
+    let mut rig = Rig::of(Setup { more, ..Setup::still(script) }).await;
+    let cut = rig.script.hold(1, 0);
+    rig.begin("r");
+    rig.tools.gate("a").reached().await;
+    rig.steer("s", "also this").await;
+    rig.tools.gate("a").open();
+    cut.reached().await;
+    rig.restart().await;
+    rig.engine.resume(true);
+    rig.ended(1).await;
+    rest().await;
+    let joined: Vec<_> = told.turns().into_iter().map(|turn| turn.joined).collect();
+    assert_eq!(joined, [[gent_protocol::MessageId::parse("s:interjection").unwrap()]]);
 }

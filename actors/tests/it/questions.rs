@@ -44,7 +44,7 @@ async fn a_call_that_asks_waits_and_runs_again_with_the_answer_f1() {
         assert_eq!(rig.shown().await, (Some(question.clone()), true));
         say(&rig, &question, true, "go").await;
     };
-    let both = async { join!(rig.send("r", "hi"), answer) };
+    let both = Box::pin(async { join!(rig.send("r", "hi"), answer) });
     let (sent, ()) = in_time("the turn ends", both).await;
     sent.unwrap();
     assert_eq!(runs.began(), ["c1", "c1"]);

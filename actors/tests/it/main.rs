@@ -9,6 +9,7 @@
     reason = "a test may fail loudly"
 )]
 
+mod queue;
 mod repeats;
 mod rig;
 mod steers;

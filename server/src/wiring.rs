@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use gent_actors::{Engine, EngineConfig, Env, Hub, ProcessPlace, Settings, StandingApproval};
 use gent_extension_api::{ApprovalRequest, Extension};
-use gent_extensions::{Agents, ExecTools, FsTools, ProviderSettings, is_demo_command, provider_extensions};
+use gent_extensions::{
+    Agents, ExecTools, FsTools, InteractionTools, ProviderSettings, is_demo_command, provider_extensions,
+};
 use gent_protocol::{ModelId, Secret, StoreIncarnation};
 use gent_storage::{Location, Mode, Store, StoreConfig, Synchronous};
 
@@ -159,7 +161,7 @@ fn extensions(config: &Config) -> Vec<Arc<dyn Extension>> {
         settings.stream_idle = Duration::from_secs(u64::from(seconds));
     }
     let mut extensions: Vec<Arc<dyn Extension>> =
-        vec![Arc::new(Agents), Arc::new(FsTools::default()), Arc::new(ExecTools)];
+        vec![Arc::new(Agents), Arc::new(FsTools::default()), Arc::new(ExecTools), Arc::new(InteractionTools)];
     extensions.extend(provider_extensions(&settings));
     extensions
 }

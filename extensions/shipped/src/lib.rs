@@ -5,6 +5,7 @@
 mod agents;
 mod exec_tools;
 mod fs_tools;
+mod interaction_tools;
 mod providers;
 mod regular_file;
 
@@ -14,6 +15,7 @@ mod test_context;
 pub use agents::Agents;
 pub use exec_tools::ExecTools;
 pub use fs_tools::FsTools;
+pub use interaction_tools::InteractionTools;
 pub use providers::{DEMO_PROMPT, ProviderSettings, REPORT_FILE, is_demo_command, provider_extensions};
 
 /// What tells this version of the shipped set from another: a call that waited for an answer over a restart runs only
@@ -33,6 +35,7 @@ mod tests {
         shipped.push(std::sync::Arc::new(Agents));
         shipped.push(std::sync::Arc::new(FsTools::default()));
         shipped.push(std::sync::Arc::new(ExecTools));
+        shipped.push(std::sync::Arc::new(InteractionTools));
         for extension in shipped {
             let revision = extension.revision();
             assert_eq!(revision.as_deref(), Some(env!("CARGO_PKG_VERSION")), "{}", extension.id());

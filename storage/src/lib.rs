@@ -22,6 +22,7 @@
 //! | `branch.receipt` | settled mark + `ErrorOccurred`, where there is one + `TurnCompleted`, or neither when it was settled; turn row and deltas removed |
 //! | `turn.notices` | `ErrorOccurred` notices |
 //! | `turn.project` | boundary messages + turn row + `ModelContextProjected` + `StreamStarted` |
+//! | `turn.modelAttempt` | one more of a turn's counted requests, or none |
 //! | `turn.retry` | `ProviderRetrying` |
 //! | `turn.delta` | one `StreamChunk`, a perishable row |
 //! | `turn.streamEnd` | `StreamEnded` + metrics + `ErrorOccurred`, where it broke + assistant message + results of calls that do not run + their events + turn row; the step's deltas removed |

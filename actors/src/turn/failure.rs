@@ -14,7 +14,7 @@ pub(crate) enum TurnFailure {
     #[error("the turn could not be stored: {0}")]
     Store(#[from] StoreError),
     /// No request can be built.
-    #[error("{source} projecting the context for {model}")]
+    #[error("{source} (the window of {model})")]
     Window {
         /// The model.
         model: ModelId,

@@ -9,9 +9,16 @@
     reason = "a test may fail loudly"
 )]
 
+mod asker;
+mod hooks;
+mod questions;
 mod queue;
+mod receipts;
 mod repeats;
+mod replay;
 mod rig;
+mod spawned;
 mod steers;
 mod stops;
 mod turns;
+mod waiting;

@@ -91,6 +91,8 @@ pub(crate) struct Setup {
     /// The hook `turnAfter` is there; it holds at the gate of its name.
     pub(crate) has_turn_after: bool,
     pub(crate) branch_idle: Duration,
+    /// Beside the rig's own.
+    pub(crate) more: Vec<Arc<dyn Extension>>,
     /// On threads of its own and the real clock; else all on the test's thread, whose clock is held.
     pub(crate) has_threads: bool,
 }
@@ -105,6 +107,7 @@ impl Setup {
             max_steps: None,
             has_turn_after: false,
             branch_idle: Duration::from_secs(60),
+            more: Vec::new(),
             has_threads: false,
         }
     }
@@ -117,11 +120,11 @@ pub(crate) struct Rig {
     pub(crate) tools: Arc<Tools>,
     pub(crate) workspace: WorkspaceId,
     pub(crate) session: CreatedSession,
-    store: Store,
+    pub(crate) store: Store,
     env: Env,
-    setup: Setup,
+    pub(crate) setup: Setup,
     n_starts: u32,
-    place: tempfile::TempDir,
+    pub(crate) place: tempfile::TempDir,
 }
 
 impl Rig {
@@ -444,7 +447,8 @@ fn start(
         has_turn_after: setup.has_turn_after,
         driver,
     };
-    let extensions: Vec<Arc<dyn Extension>> = vec![Arc::new(set)];
+    let mut extensions: Vec<Arc<dyn Extension>> = vec![Arc::new(set)];
+    extensions.extend(setup.more.iter().cloned());
     let engine = Engine::start(config, store.clone(), hub, extensions, env.clone()).unwrap();
     (engine, store)
 }

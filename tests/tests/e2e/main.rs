@@ -20,6 +20,8 @@ mod lifecycle;
 #[cfg(test)]
 mod offline;
 #[cfg(test)]
+mod questions;
+#[cfg(test)]
 mod receipts;
 #[cfg(test)]
 mod replay;

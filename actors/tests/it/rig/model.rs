@@ -38,7 +38,7 @@ impl Gate {
         in_time("the gate is reached", self.reached.cancelled()).await;
     }
 
-    pub(super) async fn pass(&self) {
+    pub(crate) async fn pass(&self) {
         self.reached.cancel();
         self.open.cancelled().await;
     }

@@ -34,6 +34,18 @@ pub(crate) enum Class {
     Destructive,
 }
 
+impl Class {
+    /// Its word in the facts of a question.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Safe => "safe",
+            Self::Sensitive => "sensitive",
+            Self::External => "external",
+            Self::Destructive => "destructive",
+        }
+    }
+}
+
 /// The class of a command and what it rests on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Judgement {

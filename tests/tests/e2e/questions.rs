@@ -203,3 +203,25 @@ async fn a_presented_text_is_in_the_events_and_nobody_waits_for_it() -> Result<(
     assert_eq!(results(&model, 2).await?, [json!({ "mode": "present", "status": "shown" })]);
     Ok(())
 }
+
+#[tokio::test]
+async fn a_turn_that_was_stopped_while_it_waited_ends_after_a_restart() -> Result<()> {
+    let model = Scripted::new(Script::new().tools([asks("Which store?")])).start().await?;
+    let setup = Setup::new(&model)?;
+    let stop = Stop::at(setup.at(), "store.after_commit:branch.cancel")?;
+    let gent = setup.stop(&stop).start().await?;
+    let session = asking_session(&gent).await?;
+    let sent = session.send("build it")?;
+    question(&session, 1).await?;
+    parked(&session).await?;
+    tokio::select! {
+        answered = session.cancel() => anyhow::bail!("the server went on: {answered:?}"),
+        reached = stop.reached() => reached?,
+    }
+    let gent = gent.restart().await?;
+    let session = session.again(&gent).await?;
+    let turn = session.turn(&sent.message).await?;
+    turn.expect_end("InteractionPresented MR(t1:c1=Interrupted) TF(c1) InteractionResolved TC(interrupted)")?;
+    assert_eq!(session.snapshot().await?.question, None, "it was dismissed");
+    Ok(())
+}

@@ -4,17 +4,19 @@
 use gent_client::Client;
 use gent_protocol::{Approval, GetSnapshot, MessageId, SendMessage, SteerCommand, client_message_id};
 
+use crate::asking::Asking;
 use crate::open::Opened;
 use crate::request::{Grant, RunRequest, SessionChoice};
 use crate::turn::Turn;
 
-/// The turn of a run and its connection.
+/// The turn of a run, what it is asked, and its connection.
 pub(crate) struct Course {
     pub(crate) turn: Turn,
     pub(crate) message_id: MessageId,
     pub(crate) send: SendMessage,
     pub(crate) cancel: SteerCommand,
     pub(crate) snapshot: GetSnapshot,
+    pub(crate) asking: Asking,
     pub(crate) client: Option<Client>,
     pub(crate) connection: u32,
 }
@@ -45,6 +47,7 @@ impl Course {
                 request_id: request.ids.cancel.clone(),
                 message_id: Some(message_id),
             },
+            asking: Asking::new(session_id.clone(), branch_id.clone(), &request.cwd),
             snapshot: GetSnapshot { session_id, branch_id, before: None },
             client: None,
             connection: 0,

@@ -72,11 +72,12 @@ impl Credentials {
                 of_provider.remove(0);
             }
         }
+        // An offer of nothing takes no place among those that are kept.
         if !offered.is_empty() {
             offers.newest.insert(workspace.clone(), offered);
+            offers.order.retain(|known| known != workspace);
+            offers.order.push(workspace.clone());
         }
-        offers.order.retain(|known| known != workspace);
-        offers.order.push(workspace.clone());
         if offers.order.len() > CREDENTIAL_WORKSPACES {
             let forgotten = offers.order.remove(0);
             offers.by_workspace.remove(&forgotten);
@@ -166,6 +167,19 @@ mod tests {
         credentials.offer(&here, &specs, offer(&[("X_API_KEY", "other")]));
         assert_eq!(credentials.newest(&here, &provider).endpoint, None);
         assert_eq!(credentials.key_for(&here, &provider, Some("http://a/v1")), Some(Secret::new("secret")));
+    }
+
+    #[test]
+    fn an_offer_of_nothing_takes_nobodys_place() {
+        let credentials = Credentials::default();
+        let provider = ProviderId::parse("x").unwrap();
+        let specs = [(provider.clone(), SPEC)];
+        let here = WorkspaceId::parse("0".repeat(64)).unwrap();
+        credentials.offer(&here, &specs, offer(&[("X_API_KEY", "k")]));
+        for other in 1..=CREDENTIAL_WORKSPACES {
+            credentials.offer(&WorkspaceId::parse(format!("{other:064x}")).unwrap(), &specs, offer(&[]));
+        }
+        assert_eq!(credentials.key_for(&here, &provider, None), Some(Secret::new("k")));
     }
 
     #[test]

@@ -13,14 +13,14 @@ mod sessions;
 pub use operator::EngineHealth;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use actix::{Actor, Addr, Arbiter};
 use gent_extension_api::{Extension, HostFacts};
 use gent_protocol::{Secret, StoreIncarnation};
 use gent_storage::Store;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio_util::sync::CancellationToken;
 
 use crate::credentials::Credentials;
@@ -60,8 +60,17 @@ pub struct EngineConfig {
     pub secrets: Vec<Secret>,
     /// Branch arbiters: a thread each.
     pub arbiters: usize,
-    /// Threads for model streams and tools.
+    /// Threads for model streams and tools; 0: they run on the caller's runtime, whose clock a test may hold.
     pub io_threads: usize,
+}
+
+/// The engine, where it must not be kept alive.
+pub(crate) struct WeakEngine(Weak<Inner>);
+
+impl WeakEngine {
+    pub(crate) fn upgrade(&self) -> Option<Engine> {
+        self.0.upgrade().map(Engine)
+    }
 }
 
 /// The engine. Clones share it.
@@ -87,14 +96,8 @@ impl Engine {
         extensions: Vec<Arc<dyn Extension>>,
         env: Env,
     ) -> Result<Self, EngineError> {
-        let io = Builder::new_multi_thread()
-            .worker_threads(config.io_threads.max(1))
-            .thread_name("gent-io")
-            .enable_all()
-            .build()
-            .map_err(|error| EngineError::InvalidState {
-                message: format!("the threads of the engine cannot be started: {error}"),
-            })?;
+        let io = (config.io_threads > 0).then(|| own_runtime(config.io_threads)).transpose()?;
+        let io_handle = io.as_ref().map_or_else(Handle::current, |io| io.handle().clone());
         let facts = HostFacts {
             cwd: PathBuf::from("/"),
             home: config.home,
@@ -106,7 +109,7 @@ impl Engine {
             store: StoreHandle::new(store),
             hub,
             env,
-            io: io.handle().clone(),
+            io: io_handle.clone(),
             profiles: ProfileDirectory::new(extensions, facts),
             credentials: Credentials::default(),
             secrets: Arc::new(SecretSet::of(config.secrets.iter().map(|secret| secret.expose().to_owned()))),
@@ -117,21 +120,25 @@ impl Engine {
             processes: ProcessHost::new(
                 config.process.child_program,
                 config.process.children_lock,
-                io.handle().clone(),
+                io_handle,
             ),
             branch_idle: config.branch_idle,
             drain: CancellationToken::new(),
             node_start: config.node_start,
+            engine: OnceLock::new(),
         });
         let arbiters = (0..config.arbiters).map(|_| Arbiter::new().handle()).collect();
         let directory = BranchDirectory::new(Arc::clone(&services), arbiters).start();
-        Ok(Self(Arc::new(Inner {
-            services,
+        let inner = Arc::new(Inner {
+            services: Arc::clone(&services),
             directory,
             letters: DeadLetters::default(),
             stop: CancellationToken::new(),
-            io: Some(io),
-        })))
+            io,
+        });
+        // Set once, here: nobody else has the cell yet.
+        drop(services.engine.set(WeakEngine(Arc::downgrade(&inner))));
+        Ok(Self(inner))
     }
 
     /// The store's incarnation.
@@ -164,6 +171,14 @@ impl Engine {
             .await
             .map_err(|error| EngineError::Turn { message: format!("the engine's own code broke: {error}") })
     }
+}
+
+fn own_runtime(threads: usize) -> Result<Runtime, EngineError> {
+    let mut builder = Builder::new_multi_thread();
+    let built = builder.worker_threads(threads).thread_name("gent-io").enable_all().build();
+    built.map_err(|error| EngineError::InvalidState {
+        message: format!("the threads of the engine cannot be started: {error}"),
+    })
 }
 
 impl Drop for Inner {

@@ -2,7 +2,7 @@
 //! Never names a library's error: the cause is kept as `#[source]` for the operator.
 //! Tested through the engine; `server/src/error.rs` maps each variant to the wire.
 
-use gent_protocol::{EventSeq, Millis};
+use gent_protocol::{BranchId, EventSeq, InteractionRequestId, Millis, SessionId};
 use gent_storage::StoreError;
 
 /// Why the engine did not do what was asked.
@@ -75,6 +75,24 @@ pub enum EngineError {
         /// The cause.
         #[source]
         source: Option<StoreError>,
+    },
+    /// The question may not be answered: unknown, of another branch, not shown yet, or closed.
+    #[error("the question is not the one that waits for an answer; ask for a snapshot to see which does")]
+    QuestionMismatch {
+        /// The question that was answered.
+        question: InteractionRequestId,
+        /// The one that waits.
+        shown: Option<InteractionRequestId>,
+        /// The session.
+        session: SessionId,
+        /// The branch.
+        branch: BranchId,
+    },
+    /// The question has another answer.
+    #[error("the question has another answer already: the first one counts")]
+    QuestionConflict {
+        /// The question.
+        question: InteractionRequestId,
     },
     /// The branch broke too often; its rows are whole.
     #[error(

@@ -17,6 +17,7 @@ mod engine;
 mod env;
 mod error;
 mod events;
+mod host;
 mod hub;
 mod keyed_locks;
 pub mod limits;

@@ -13,6 +13,10 @@ pub const DATA_PERMIT_WAIT: Duration = Duration::from_secs(5);
 pub const SEND_WAITERS: usize = 256;
 /// Follow-ups that wait on one branch. Beyond it: `LimitExceeded{limit:"followUps"}`, nothing is dropped.
 pub const FOLLOW_UPS: usize = 10;
+/// Steers that wait on one branch. Beyond it: `LimitExceeded{limit:"steers"}`, nothing is dropped.
+pub const STEERS: usize = 32;
+/// Bytes of text and facts of one question. Beyond it the question fails and the call is told.
+pub const QUESTION_BYTES: usize = 64 * 1024;
 /// Re-sends of a command to a branch that moved or died. Beyond it: `Busy`.
 pub const RESENDS: u32 = 8;
 /// Deaths of one branch's actor within [`DEATH_WINDOW`] that make it `Faulted`.

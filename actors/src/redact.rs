@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn every_string_and_every_key_of_a_value_is_walked_and_nothing_is_lost_b085() {
+    fn every_string_and_every_key_of_a_value_is_walked_and_nothing_is_lost() {
         let secrets = SecretSet::of(["sk-test-123"]);
         let mut value = json!({
             "stdout": "KEY=sk-test-123\n",

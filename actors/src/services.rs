@@ -2,7 +2,7 @@
 //! Never decides anything. Tested through the engine.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::branch::BranchKey;
 use crate::credentials::Credentials;
+use crate::engine::{Engine, WeakEngine};
 use crate::env::Env;
 use crate::hub::Hub;
 use crate::keyed_locks::KeyedLocks;
@@ -69,6 +70,15 @@ pub(crate) struct Services {
     pub(crate) drain: CancellationToken,
     /// This start of this server, for the owner rows.
     pub(crate) node_start: String,
+    /// The engine, for what extensions order of it.
+    pub(crate) engine: OnceLock<WeakEngine>,
+}
+
+impl Services {
+    /// The engine, while it lives.
+    pub(crate) fn engine(&self) -> Option<Engine> {
+        self.engine.get()?.upgrade()
+    }
 }
 
 /// Locks by path. Two names of one file are one lock.

@@ -9,6 +9,11 @@ pub fn client_message_id(request: &RequestId) -> MessageId {
     MessageId::from_parts(format!("message:{request}"))
 }
 
+/// The message of something that is said to a running turn: `<requestId>:interjection`.
+pub fn interjection_message_id(request: &RequestId) -> MessageId {
+    MessageId::from_parts(format!("{request}:interjection"))
+}
+
 /// The user message of a session's first prompt: `message:session.create:<requestId>:initial`.
 pub fn initial_prompt_message_id(request: &RequestId) -> MessageId {
     MessageId::from_parts(format!("message:session.create:{request}:initial"))

@@ -25,8 +25,8 @@ pub use actor::{ActorRow, ActorState, GetActor, LaneDepth, ListActors};
 pub use auth::{OfferCredentials, OfferedCredentials, Secret};
 pub use derived::{
     assistant_message_id, client_message_id, continuation_message_id, final_step_message_id,
-    follow_up_message_id, initial_prompt_message_id, model_change_message_id, synthetic_tool_call_id,
-    tool_result_message_id,
+    follow_up_message_id, initial_prompt_message_id, interjection_message_id, model_change_message_id,
+    synthetic_tool_call_id, tool_result_message_id,
 };
 pub use envelope::{DecodedEvent, EventDecodeError, EventEnvelope, decode_event};
 pub use error::{RpcCode, RpcError, UnknownRpcError};

@@ -1,5 +1,5 @@
-//! Owns the start of a server by a client: attach to the one there is, else start one that outlives the terminal and
-//! learn from itself, over a pipe, that it listens or why it does not.
+//! Owns the start of a server by a client: attach to the one there is, take over from an older one, else start one that
+//! outlives the terminal and learn from itself, over a pipe, that it listens or why it does not.
 //! Never signals a process and never takes over what did not prove itself. Tested in `server/tests`.
 
 use std::collections::BTreeMap;
@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::allocator;
 use crate::entry::make_private_dir;
+use crate::retire::retire;
 use crate::{EntryError, Environment, Paths};
 
 /// How long finding and starting may take together, migrations included.
@@ -116,27 +117,39 @@ pub enum StartError {
         /// The entry.
         entry: Box<Entry>,
     },
-    /// The server speaks another protocol.
-    #[error("the server (pid {}) is of another version (protocol {major}): end it with `gent server stop` first", entry.pid)]
-    OtherMajor {
+    /// The server is newer than this program.
+    #[error("the server (pid {}) at {} is newer than this gent (protocol {major}): update gent, or end the server with `gent server stop`", entry.pid, entry.url)]
+    Newer {
         /// The entry.
         entry: Box<Entry>,
         /// Its protocol.
         major: u32,
+    },
+    /// The server is older than this program and did not hand over.
+    #[error("the server (pid {}) at {} is older than this gent (protocol {major}) and did not hand over, {why}: end it with `gent server stop`", entry.pid, entry.url)]
+    NotRetired {
+        /// The entry.
+        entry: Box<Entry>,
+        /// Its protocol.
+        major: u32,
+        /// Why not, as a part of a sentence.
+        why: String,
     },
 }
 
 /// Attaches to the server of a data directory; starts one in the background where none runs. Dropping the future
 /// leaves a server that was started alone: it ends by itself when nobody comes.
 pub async fn ensure_server(paths: &Paths, environment: &Environment) -> Result<Attached, StartError> {
-    let deadline = Instant::now() + START;
+    let mut deadline = Instant::now() + START;
     let mut other_start: Option<Instant> = None;
     loop {
         let foreign = match find_server(paths.data_dir(), &crate::nonce()).await? {
             Attach::Attached(attached) => return Ok(*attached),
             Attach::Stuck { entry } => return Err(StartError::Stuck { entry: Box::new(entry) }),
-            Attach::OtherMajor { entry, major } => {
-                return Err(StartError::OtherMajor { entry: Box::new(entry), major });
+            Attach::OtherMajor { entry, url, token, major } => {
+                retire(paths, entry, &url, &token, major).await?;
+                deadline = Instant::now() + START;
+                None
             }
             Attach::NoServer | Attach::Silent { .. } => None,
             // The lock decides: free means that the entry is a dead server's.

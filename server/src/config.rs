@@ -1,9 +1,11 @@
-//! Owns the user's configuration: five keys, read fresh each time, none of them needed.
+//! Owns the user's configuration: five keys, taken fresh at each use, none of them needed.
 //! Never writes the file and never lets a wrong key stop a start: what cannot be used is named.
 //! Tested below.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use gent_protocol::ModelId;
 use serde_json::Value;
@@ -110,6 +112,58 @@ impl Config {
     }
 }
 
+/// What tells one content of a file from the next: a change of the content changes at least one of its times, its
+/// size or the file itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    /// None where there is no file.
+    fn of(path: &Path) -> Option<Self> {
+        let facts = std::fs::metadata(path).ok()?;
+        Some(Self {
+            inode: facts.ino(),
+            bytes: facts.size(),
+            modified: (facts.mtime(), facts.mtime_nsec()),
+            changed: (facts.ctime(), facts.ctime_nsec()),
+        })
+    }
+}
+
+/// The configuration while a server runs: one look at the file's facts for each use, one reading for each change.
+#[derive(Debug, Default)]
+pub(crate) struct LiveConfig {
+    path: Option<PathBuf>,
+    last: Mutex<Option<(Option<Stamp>, Arc<Config>)>>,
+}
+
+impl LiveConfig {
+    /// Reads nothing yet.
+    pub(crate) fn new(path: Option<PathBuf>) -> Self {
+        Self { path, last: Mutex::default() }
+    }
+
+    /// The configuration as it is now.
+    pub(crate) fn now(&self) -> Arc<Config> {
+        // Before the reading: a change meanwhile is found at the next use.
+        let stamp = self.path.as_deref().and_then(Stamp::of);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, config)) = &*last
+            && *of == stamp
+        {
+            return Arc::clone(config);
+        }
+        let config = Arc::new(Config::read(self.path.as_deref()));
+        *last = Some((stamp, Arc::clone(&config)));
+        config
+    }
+}
+
 fn unknown_key(key: &str) -> String {
     let nearest = KEYS
         .iter()
@@ -177,6 +231,24 @@ mod tests {
             assert!(config.complaints[0].contains(word), "{:?}", config.complaints);
             assert_eq!(Config { complaints: vec![], ..config }, Config::default());
         }
+    }
+
+    #[test]
+    fn a_change_of_the_file_counts_at_the_next_use_and_an_unchanged_one_is_not_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.json");
+        let live = LiveConfig::new(Some(file.clone()));
+        assert_eq!(*live.now(), Config::default());
+        std::fs::write(&file, r#"{"streamIdleSeconds":7}"#).unwrap();
+        assert_eq!(live.now().stream_idle_seconds, Some(7));
+        assert!(Arc::ptr_eq(&live.now(), &live.now()), "read once");
+        // Of the same size, and put in its place as editors do.
+        let neighbour = dir.path().join("config.json.new");
+        std::fs::write(&neighbour, r#"{"streamIdleSeconds":9}"#).unwrap();
+        std::fs::rename(&neighbour, &file).unwrap();
+        assert_eq!(live.now().stream_idle_seconds, Some(9));
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(*live.now(), Config::default());
     }
 
     #[test]

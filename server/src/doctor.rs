@@ -225,7 +225,7 @@ async fn look_at_server(paths: &Paths) -> DoctorLine {
             format!("what answers at {} is not the server of this directory", entry.url),
             "start one with `gent serve`: it takes over when the directory is free",
         ),
-        Ok(Attach::OtherMajor { entry, major }) => DoctorLine::bad(
+        Ok(Attach::OtherMajor { entry, major, .. }) => DoctorLine::bad(
             NAME,
             format!("pid {} speaks protocol {major}", entry.pid),
             "end it with `gent server stop`",

@@ -27,6 +27,18 @@ pub(crate) fn rpc_error(error: EngineError) -> RpcError {
             RpcError::EventStoreError { message }
         }
         EngineError::Turn { .. } | EngineError::GivenUp { .. } => RpcError::SessionRuntimeError { message },
+        EngineError::QuestionMismatch { question, shown, session, branch } => {
+            RpcError::InteractionRequestMismatchError {
+                message,
+                expected_request_id: shown,
+                actual_request_id: question,
+                session_id: session,
+                branch_id: branch,
+            }
+        }
+        EngineError::QuestionConflict { question } => {
+            RpcError::InteractionDecisionConflictError { message, request_id: question }
+        }
         EngineError::Provider { model, .. } => RpcError::ProviderError { message, model },
         EngineError::Interrupted => RpcError::Interrupted { message },
         EngineError::OutcomeUnknown => RpcError::OutcomeUnknown { message },

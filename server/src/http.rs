@@ -15,12 +15,15 @@ use std::sync::Arc;
 use crate::http::access::Hosts;
 use crate::http::connections::Connections;
 use crate::lifecycle::Lifecycle;
+use crate::rpc::detached::Detached;
 use crate::rpc::dispatch::Dispatch;
 
 /// What every request may look at.
 pub(crate) struct Door {
     /// Answers calls.
     pub(crate) dispatch: Arc<dyn Dispatch>,
+    /// The calls that outlive their connections.
+    pub(crate) detached: Arc<Detached>,
     /// The token of this start.
     pub(crate) token: String,
     /// The names under which it answers.

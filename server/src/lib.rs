@@ -13,6 +13,7 @@ mod isolated;
 mod lifecycle;
 mod logging;
 mod paths;
+mod retire;
 mod rpc;
 mod serve;
 #[cfg(test)]

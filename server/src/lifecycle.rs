@@ -39,7 +39,9 @@ impl Stop {
     pub(crate) fn drain(self) -> Duration {
         match self {
             Self::Retire => RETIRE,
-            Self::Signal | Self::Idle | Self::InputEnded => DRAIN,
+            Self::Signal | Self::Idle => DRAIN,
+            // The store goes with the server: nothing that is put aside would ever go on.
+            Self::InputEnded => Duration::ZERO,
         }
     }
 
@@ -114,6 +116,12 @@ impl Lifecycle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_private_server_whose_client_is_gone_waits_for_no_turn() {
+        assert_eq!(Stop::InputEnded.drain(), Duration::ZERO);
+        assert_eq!(Stop::Signal.drain(), DRAIN);
+    }
 
     #[tokio::test]
     async fn phases_only_go_forward_and_the_first_wish_counts() {

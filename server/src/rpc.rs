@@ -2,6 +2,7 @@
 //! Never reads HTTP. Tested in its parts and in `socket_tests.rs`.
 
 pub(crate) mod connection;
+pub(crate) mod detached;
 pub(crate) mod dispatch;
 pub(crate) mod outgoing;
 

@@ -15,6 +15,7 @@ use gent_protocol::PROTOCOL;
 use gent_storage::OpenError;
 
 use crate::background::Readiness;
+use crate::config::LiveConfig;
 use crate::entry::{Ownership, Written, make_private_dir, write_token};
 use crate::http::access::Hosts;
 use crate::http::connections::Connections;
@@ -22,8 +23,9 @@ use crate::http::{self, Door};
 use crate::lifecycle::{Lifecycle, Stop};
 use crate::logging::{self, LogFormat, LogGuard};
 use crate::rpc::EngineDispatch;
+use crate::rpc::detached::Detached;
 use crate::wiring;
-use crate::{Config, EntryError, Environment, Paths};
+use crate::{EntryError, Environment, Paths};
 
 /// Minutes without need after which a server ends, where nobody says otherwise.
 const IDLE_EXIT_MINUTES: u32 = 30;
@@ -179,14 +181,15 @@ fn run_system(options: &ServeOptions, paths: &Paths, environment: &Environment) 
     let other_lock = wiring::lock_of_database(paths, environment.cwd());
     let ownership = Ownership::take(paths.data_dir(), &paths.lock(), other_lock.as_deref())?;
     let env = Env::real();
-    let config = Config::read(paths.config().as_deref());
+    let live = Arc::new(LiveConfig::new(paths.config()));
+    let config = live.now();
     for complaint in &config.complaints {
         tracing::warn!(complaint, "config.unusable");
     }
     let store = wiring::open_store(paths, environment, &config, &env)?;
     wait_for_children(&paths.children_lock(), CHILDREN_END_LIMIT)?;
     let system = actix_web::rt::System::new();
-    let served = system.block_on(run(options, paths, environment, &config, &env, &store));
+    let served = system.block_on(run(options, paths, environment, &live, &env, &store));
     store.store.close();
     drop(ownership);
     served
@@ -196,7 +199,7 @@ async fn run(
     options: &ServeOptions,
     paths: &Paths,
     environment: &Environment,
-    config: &Config,
+    config: &Arc<LiveConfig>,
     env: &Env,
     store: &wiring::Opened,
 ) -> Result<(), ServeError> {
@@ -210,6 +213,7 @@ async fn run(
     let engine = wiring::start_engine(paths, environment, config, env, store, &token)?;
     let lifecycle = Arc::new(Lifecycle::new());
     let connections = Arc::new(Connections::new());
+    let detached = Arc::new(Detached::new());
     let data_dir = paths.data_dir().display().to_string();
     let dispatch = EngineDispatch {
         engine: engine.clone(),
@@ -221,6 +225,7 @@ async fn run(
     };
     let door = Arc::new(Door {
         dispatch: Arc::new(dispatch),
+        detached: Arc::clone(&detached),
         token,
         hosts: Hosts::new(&options.host, address.port()),
         port: address.port(),
@@ -249,10 +254,12 @@ async fn run(
     tracing::info!(url, version = crate::VERSION, "server.started");
     say(&Readiness::Ready { url, pid: std::process::id() })
         .map_err(|source| ServeError::System { source })?;
-    engine.resume(config.resume.unwrap_or(true));
+    engine.resume(config.now().resume.unwrap_or(true));
 
-    let minutes = options.idle_exit.or(config.idle_exit_minutes).unwrap_or(IDLE_EXIT_MINUTES);
-    let serving = end::Serving { engine, lifecycle, connections, written, handle: listening.handle };
+    let minutes =
+        || options.idle_exit.or_else(|| config.now().idle_exit_minutes).unwrap_or(IDLE_EXIT_MINUTES);
+    let serving =
+        end::Serving { engine, lifecycle, connections, detached, written, handle: listening.handle };
     if options.isolate {
         end::stop_with_input(&serving.lifecycle).map_err(|source| ServeError::System { source })?;
     }

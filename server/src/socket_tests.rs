@@ -24,6 +24,7 @@ use crate::http::access::Hosts;
 use crate::http::connections::Connections;
 use crate::http::{Door, listen, take_port};
 use crate::lifecycle::Lifecycle;
+use crate::rpc::detached::Detached;
 use crate::rpc::dispatch::{Batches, Called, Dispatch, Failure};
 
 const TOKEN: &str = "0123456789abcdef";
@@ -32,10 +33,14 @@ const WORKSPACE: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 /// What the made-up dispatch was asked and may be told.
 #[derive(Default)]
 struct Played {
-    /// Calls of `message.send` that wait.
+    /// Calls of `message.send` and `queue.get` that wait.
     waiting: AtomicUsize,
-    /// Calls of `message.send` that were given up.
+    /// Those of them that were given up.
     dropped: AtomicUsize,
+    /// Calls of `session.getSnapshot` that were worked on.
+    snapshots: AtomicUsize,
+    /// Calls of `steer.command` that were done.
+    steered: AtomicUsize,
     /// Rings at each change of the two.
     changed: Notify,
     /// Batches that streams have pulled.
@@ -57,7 +62,8 @@ impl Played {
     }
 }
 
-/// `server.status` answers `true`, `message.send` never answers, `branch.list` panics, `server.hello` refuses the
+/// `server.status` answers `true`, `message.send` and `queue.get` never answer, `steer.command` takes a moment, `session.getSnapshot` answers 300 KB,
+/// `branch.list` panics, `server.hello` refuses the
 /// client, everything else is not found. A stream of session `endless` never ends, of `three` it has three items.
 #[derive(Clone, Default)]
 struct Play(Arc<Played>);
@@ -79,7 +85,16 @@ impl Dispatch for Play {
                 Method::ServerStatus => Ok("true".to_owned()),
                 Method::ServerHello => Err(Failure::Close(4426, "another protocol".to_owned())),
                 Method::BranchList => panic!("a broken handler"),
-                Method::MessageSend => {
+                Method::SessionGetSnapshot => {
+                    played.snapshots.fetch_add(1, Ordering::SeqCst);
+                    Ok(format!("\"{}\"", "x".repeat(300_000)))
+                }
+                Method::SteerCommand => {
+                    tokio::task::yield_now().await;
+                    played.steered.fetch_add(1, Ordering::SeqCst);
+                    Ok("{}".to_owned())
+                }
+                Method::MessageSend | Method::QueueGet => {
                     let _wait = Wait(Arc::clone(&played));
                     played.waiting.fetch_add(1, Ordering::SeqCst);
                     played.changed.notify_waiters();
@@ -136,6 +151,7 @@ struct Server {
     played: Arc<Played>,
     lifecycle: Arc<Lifecycle>,
     connections: Arc<Connections>,
+    detached: Arc<Detached>,
 }
 
 impl Server {
@@ -145,8 +161,10 @@ impl Server {
         let played = Arc::clone(&play.0);
         let lifecycle = Arc::new(Lifecycle::new());
         let connections = Arc::new(Connections::new());
+        let detached = Arc::new(Detached::new());
         let door = Door {
             dispatch: Arc::new(play),
+            detached: Arc::clone(&detached),
             token: TOKEN.to_owned(),
             hosts: Hosts::new("127.0.0.1", address.port()),
             port: address.port(),
@@ -156,7 +174,7 @@ impl Server {
         };
         let listening = listen(listener, Arc::new(door)).unwrap();
         actix_web::rt::spawn(listening.server);
-        Self { address, played, lifecycle, connections }
+        Self { address, played, lifecycle, connections, detached }
     }
 
     /// A raw connection.

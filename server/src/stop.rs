@@ -101,6 +101,7 @@ pub async fn stop_server(paths: &Paths) -> Result<Stopped, StopError> {
     Ok(Stopped::Stopped { pid })
 }
 
-fn is_free(paths: &Paths) -> bool {
+/// Nobody holds the lock of the data directory.
+pub(crate) fn is_free(paths: &Paths) -> bool {
     !paths.data_dir().exists() || Ownership::take(paths.data_dir(), &paths.lock(), None).is_ok()
 }

@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use gent_actors::{Engine, EngineConfig, Env, Hub, ProcessPlace, Settings, StandingApproval};
 use gent_extension_api::{ApprovalRequest, Extension};
-use gent_extensions::{Agents, ExecTools, FsTools, ProviderSettings, is_demo_command, provider_extensions};
+use gent_extensions::{
+    Agents, ExecTools, FsTools, ProviderSettings, StreamIdle, is_demo_command, provider_extensions,
+};
 use gent_protocol::{ModelId, Secret, StoreIncarnation};
 use gent_storage::{Location, Mode, Store, StoreConfig, Synchronous};
 
+use crate::config::LiveConfig;
 use crate::serve::ServeError;
 use crate::{Config, Environment, Paths};
 
@@ -124,7 +127,7 @@ fn arm_failpoints(_environment: &Environment) -> Result<(), ServeError> {
 pub(crate) fn start_engine(
     paths: &Paths,
     environment: &Environment,
-    config: &Config,
+    config: &Arc<LiveConfig>,
     env: &Env,
     opened: &Opened,
     token: &str,
@@ -142,7 +145,7 @@ pub(crate) fn start_engine(
         gent_home: paths.gent_home(),
         platform: platform(),
         shell: environment.var("SHELL").map(str::to_owned),
-        settings: Arc::new(UserSettings { path: paths.config() }),
+        settings: Arc::new(UserSettings(Arc::clone(config))),
         standing_approval: Arc::new(DemoCommands),
         secrets: secrets.into_iter().flatten().map(Secret::new).collect(),
         arbiters: cores.min(ARBITERS),
@@ -153,15 +156,21 @@ pub(crate) fn start_engine(
 }
 
 /// The shipped extensions; drivers come last, so that tools and agents are there when one is asked.
-fn extensions(config: &Config) -> Vec<Arc<dyn Extension>> {
-    let mut settings = ProviderSettings::default();
-    if let Some(seconds) = config.stream_idle_seconds {
-        settings.stream_idle = Duration::from_secs(u64::from(seconds));
-    }
+fn extensions(config: &Arc<LiveConfig>) -> Vec<Arc<dyn Extension>> {
     let mut extensions: Vec<Arc<dyn Extension>> =
         vec![Arc::new(Agents), Arc::new(FsTools::default()), Arc::new(ExecTools)];
-    extensions.extend(provider_extensions(&settings));
+    extensions.extend(provider_extensions(&provider_settings(config)));
     extensions
+}
+
+/// What the drivers are built with; how long a stream may be silent is asked for at each stream.
+fn provider_settings(config: &Arc<LiveConfig>) -> ProviderSettings {
+    let (settings, config) = (ProviderSettings::default(), Arc::clone(config));
+    let usual = settings.stream_idle.now();
+    let stream_idle = StreamIdle::asked(move || {
+        config.now().stream_idle_seconds.map_or(usual, |seconds| Duration::from_secs(u64::from(seconds)))
+    });
+    ProviderSettings { stream_idle, ..settings }
 }
 
 /// The program that understands `__child`. On Linux the link of the running process: it stays right when the file is
@@ -188,18 +197,16 @@ fn platform() -> String {
     format!("{} {}", std::env::consts::OS, release.trim()).trim_end().to_owned()
 }
 
-/// The user's configuration, read afresh at each look.
-struct UserSettings {
-    path: Option<PathBuf>,
-}
+/// The user's configuration, as it is at each look.
+struct UserSettings(Arc<LiveConfig>);
 
 impl Settings for UserSettings {
     fn model(&self) -> Option<ModelId> {
-        Config::read(self.path.as_deref()).model
+        self.0.now().model.clone()
     }
 
     fn notices(&self) -> Vec<String> {
-        Config::read(self.path.as_deref()).complaints
+        self.0.now().complaints.clone()
     }
 }
 
@@ -211,7 +218,7 @@ impl StandingApproval for DemoCommands {
         let Some(facts) = &request.metadata else { return false };
         let text = |name: &str| facts.get(name).and_then(serde_json::Value::as_str);
         model.as_str() == "demo/demo"
-            && text("type") == Some("bash")
+            && text("type") == Some("bash-guardrail")
             && text("command").is_some_and(is_demo_command)
     }
 }
@@ -263,10 +270,20 @@ mod tests {
     fn faults_of_the_configuration_are_read_afresh_at_each_look() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config.json");
-        let settings = UserSettings { path: Some(file.clone()) };
+        let settings = UserSettings(Arc::new(LiveConfig::new(Some(file.clone()))));
         assert_eq!(settings.notices(), Vec::<String>::new());
         std::fs::write(&file, r#"{"modell":"a/b"}"#).unwrap();
         assert!(matches!(settings.notices().as_slice(), [one] if one.contains("`modell`")));
+    }
+
+    #[test]
+    fn how_long_a_stream_may_be_silent_is_read_afresh_for_each_stream() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.json");
+        let settings = provider_settings(&Arc::new(LiveConfig::new(Some(file.clone()))));
+        assert_eq!(settings.stream_idle.now(), Duration::from_secs(300));
+        std::fs::write(&file, r#"{"streamIdleSeconds":7}"#).unwrap();
+        assert_eq!(settings.stream_idle.now(), Duration::from_secs(7));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ThreadId;
 
 /// What happens at an armed failpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +26,8 @@ struct Armed {
     /// Hits until it acts; 0: it has acted.
     left: u64,
     action: Action,
+    /// Hits on other threads do not count.
+    thread: Option<ThreadId>,
 }
 
 static ANY: AtomicBool = AtomicBool::new(false);
@@ -33,10 +36,22 @@ static ARMED: Mutex<Vec<Armed>> = Mutex::new(Vec::new());
 /// Arms failpoints: `name[@N]=stop:FILE`, `name[@N]=panic` or `name[@N]=error`, joined by commas. It acts once, on
 /// the N-th hit (the first without `@N`). In a release build it says that there are none.
 pub fn arm(spec: &str) -> Result<(), String> {
+    arm_on(spec, None)
+}
+
+/// As [`arm`], for hits on the calling thread alone: for tests that share a process and work on one thread each.
+pub fn arm_here(spec: &str) -> Result<(), String> {
+    arm_on(spec, Some(std::thread::current().id()))
+}
+
+fn arm_on(spec: &str, thread: Option<ThreadId>) -> Result<(), String> {
     if !cfg!(debug_assertions) {
         return Err("this build has no failpoints".to_owned());
     }
-    let parsed = spec.split(',').map(parse).collect::<Result<Vec<Armed>, String>>()?;
+    let mut parsed = spec.split(',').map(parse).collect::<Result<Vec<Armed>, String>>()?;
+    for point in &mut parsed {
+        point.thread = thread;
+    }
     let mut armed = ARMED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     armed.extend(parsed);
     ANY.store(true, Ordering::SeqCst);
@@ -56,7 +71,7 @@ fn parse(entry: &str) -> Result<Armed, String> {
         None if action == "error" => Action::Error,
         Some(_) | None => return Err(form()),
     };
-    Ok(Armed { name: name.to_owned(), left, action })
+    Ok(Armed { name: name.to_owned(), left, action, thread: None })
 }
 
 /// Passes the place `name`, and `name:detail` where there is a detail. True when it is armed to fail here.
@@ -76,8 +91,11 @@ pub fn hit(name: &str, detail: Option<&str>) -> bool {
 
 fn take(name: &str, narrowed: Option<&str>) -> Option<Action> {
     let mut armed = ARMED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let mut action = None;
+    let (mut action, here) = (None, std::thread::current().id());
     for point in armed.iter_mut() {
+        if point.thread.is_some_and(|thread| thread != here) {
+            continue;
+        }
         if (point.name == name || Some(point.name.as_str()) == narrowed) && point.left > 0 {
             point.left -= 1;
             if point.left == 0 && action.is_none() {
@@ -134,6 +152,13 @@ mod tests {
         assert!(!hit("test.nth", None));
         assert!(!hit("test.narrow", Some("write.b")));
         assert!(hit("test.narrow", Some("write.a")));
+    }
+
+    #[test]
+    fn a_failpoint_of_one_thread_is_not_there_on_another() {
+        arm_here("test.here=error").unwrap();
+        assert!(!std::thread::spawn(|| hit("test.here", None)).join().unwrap());
+        assert!(hit("test.here", None));
     }
 
     #[test]

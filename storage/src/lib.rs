@@ -32,6 +32,7 @@
 //! `WriteTxn::append` alone makes an envelope; after COMMIT the writer hands the envelopes of a group to the
 //! [`Publisher`], in order, and only then answers the callers.
 
+mod bindings;
 mod branches;
 mod codec;
 mod connection;
@@ -61,6 +62,7 @@ mod turns;
 mod txn;
 mod writer;
 
+pub use bindings::{bindings_get, bindings_put};
 pub use branches::{branch_get, branch_list, branch_locate};
 pub use connection::Location;
 pub use deltas::{deltas_drop_step, deltas_drop_turn, streaming_text};
@@ -72,7 +74,7 @@ pub use messages::{
     message_settle, messages_before,
 };
 pub use metrics::{BranchMetrics, metrics_get};
-pub use operations::{StoredOperation, operation_get, operation_put};
+pub use operations::{StoredOperation, operation_get, operation_put, operation_reserve};
 pub use owners::{BranchFence, branch_take, fence_check};
 pub use questions::{
     Answered, Asked, NewQuestion, QuestionRow, QuestionStatus, question_answer, question_ask, question_close,
@@ -87,7 +89,7 @@ pub use sessions::{
 pub use snapshot::{SnapshotRows, snapshot_read};
 pub use store::{Mode, Published, Publisher, Queue, Store, StoreConfig, Synchronous};
 pub use turns::{
-    TurnRow, TurnState, UnfinishedTurn, branches_with_queue, turn_delete, turn_get, turn_put,
+    TurnRow, TurnState, UnfinishedTurn, branches_with_queue, turn_delete, turn_get, turn_put, turns_parked,
     turns_unfinished,
 };
 pub use txn::{ReadTxn, Reader, WriteTxn};

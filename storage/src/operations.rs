@@ -1,10 +1,11 @@
-//! Owns the first outcomes of keyed commands, so that a repeat is answered and not done again.
+//! Owns the first outcomes of keyed commands, so that a repeat is answered and not done again, and the count of attempts
+//! at those that may be tried a few times.
 //! Looked up inside the write that would do the work: two repeats at once cannot both do it.
 //! Tested in `storage/tests/it/sessions.rs` and `storage/tests/it/rows.rs`.
 
 use diesel::prelude::*;
 use gent_protocol::{BranchId, Millis, SessionId, WorkspaceId};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::codec::{id, json, to_json};
 use crate::schema::durable_operations;
@@ -20,6 +21,9 @@ pub struct StoredOperation {
     /// What was answered.
     pub result: Value,
 }
+
+/// The field of an outcome that counts attempts.
+const ATTEMPTS: &str = "attempts";
 
 /// Reads the outcome of an operation, none when it was never done in this workspace.
 pub fn operation_get(
@@ -75,4 +79,40 @@ pub fn operation_put(
         ))
         .execute(txn.connection())?;
     Ok(())
+}
+
+/// Reserves one more attempt at an operation, at most `max` in all; true when it is granted. An outcome that is no count
+/// of attempts, or does not decode, grants nothing: `Conflict` or `Undecodable`.
+#[expect(clippy::too_many_arguments, reason = "the columns of one row")]
+pub fn operation_reserve(
+    txn: &mut WriteTxn<'_>,
+    workspace: &WorkspaceId,
+    operation: &str,
+    request: &str,
+    session: &SessionId,
+    branch: &BranchId,
+    max: u32,
+    at: Millis,
+) -> Result<bool, StoreError> {
+    let stored = operation_get(txn, workspace, operation, request)?;
+    let attempts = match &stored {
+        None => 0,
+        Some(stored) => {
+            stored.result.get(ATTEMPTS).and_then(Value::as_u64).ok_or_else(|| StoreError::Conflict {
+                message: format!("the outcome of {operation} {request} is no count of attempts"),
+            })?
+        }
+    };
+    if attempts >= u64::from(max) {
+        return Ok(false);
+    }
+    let result = json!({ ATTEMPTS: attempts + 1 });
+    if stored.is_none() {
+        operation_put(txn, workspace, operation, request, &result, session, branch, at)?;
+        return Ok(true);
+    }
+    diesel::update(durable_operations::table.find((workspace.as_str(), operation, request)))
+        .set(durable_operations::result_json.eq(to_json(&result)?))
+        .execute(txn.connection())?;
+    Ok(true)
 }

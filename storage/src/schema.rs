@@ -171,6 +171,16 @@ diesel::table! {
 }
 
 diesel::table! {
+    tool_call_bindings (branch_id, assistant_message_id, tool_call_id) {
+        branch_id -> Text,
+        assistant_message_id -> Text,
+        tool_call_id -> Text,
+        binding_json -> Text,
+        created_at -> BigInt,
+    }
+}
+
+diesel::table! {
     durable_operations (workspace_id, operation, request_id) {
         workspace_id -> Text,
         operation -> Text,
@@ -206,4 +216,5 @@ diesel::allow_tables_to_appear_in_same_query!(
     turns,
     branch_queue,
     questions,
+    tool_call_bindings,
 );

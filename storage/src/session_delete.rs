@@ -11,7 +11,8 @@ use crate::codec::id;
 use crate::connection::AnyConnection;
 use crate::schema::{
     branch_metrics, branch_owners, branch_queue, branches, content_chunks, durable_operations, events,
-    message_chunks, messages, questions, session_counters, sessions, stream_deltas, turns,
+    message_chunks, messages, questions, session_counters, sessions, stream_deltas, tool_call_bindings,
+    turns,
 };
 use crate::sessions::session_get;
 use crate::{Reader, StoreError, WriteTxn};
@@ -116,6 +117,7 @@ pub fn session_delete_portion(
     room -= sweep_events(connection, id, room)?;
     room -= sweep_messages(connection, id, room)?;
     room -= sweep_questions(connection, id, room)?;
+    room -= sweep_bindings(connection, id, room)?;
     room -= sweep_operations(connection, id, room)?;
     if room <= 0 {
         return Ok(false);
@@ -200,6 +202,25 @@ fn sweep_questions(c: &mut AnyConnection, session: &SessionId, room: i64) -> Res
     let mut removed = 0;
     for request in keys {
         diesel::delete(questions::table.find(request)).execute(c)?;
+        removed += 1;
+    }
+    Ok(removed)
+}
+
+fn sweep_bindings(c: &mut AnyConnection, session: &SessionId, room: i64) -> Result<i64, StoreError> {
+    let keys: Vec<(String, String, String)> = tool_call_bindings::table
+        .inner_join(branches::table.on(branches::id.eq(tool_call_bindings::branch_id)))
+        .filter(branches::session_id.eq(session.as_str()))
+        .select((
+            tool_call_bindings::branch_id,
+            tool_call_bindings::assistant_message_id,
+            tool_call_bindings::tool_call_id,
+        ))
+        .limit(room.max(0))
+        .load(c)?;
+    let mut removed = 0;
+    for (branch, assistant, call) in keys {
+        diesel::delete(tool_call_bindings::table.find((branch, assistant, call))).execute(c)?;
         removed += 1;
     }
     Ok(removed)

@@ -1,15 +1,17 @@
 //! Owns the rows of unfinished turns: from being taken in flight to the receipt, at most one a branch.
 //! Never decides what becomes of one. A damaged value of a row is absent, so that the branch stays usable; the row stays
 //! as it is until its turn is written again.
-//! Tested in `storage/tests/it/rows.rs` and `storage/tests/it/damage.rs`.
+//! Tested in `storage/tests/it/rows.rs`, `questions.rs` and `damage.rs` there.
 
+use diesel::dsl::sql;
 use diesel::prelude::*;
+use diesel::sql_types::Bool;
 use gent_protocol::{Approval, BranchId, MessageId, Millis, RunId, SessionId, WorkspaceId};
 use serde_json::Value;
 
 use crate::codec::{count, id, json, to_json, to_word, word};
 use crate::messages::branch_has_history;
-use crate::schema::{branch_queue, sessions, turns};
+use crate::schema::{branch_queue, questions, sessions, turns};
 use crate::{Reader, StoreError, WriteTxn};
 
 /// What an unfinished turn does.
@@ -144,18 +146,50 @@ pub fn turn_delete(txn: &mut WriteTxn<'_>, branch: &BranchId, message: &MessageI
     Ok(())
 }
 
-/// The turns that are to go on, running and drained, oldest first; not those of sessions that are being deleted.
-/// A row that does not decode hides itself, with an error for the operator.
+/// The turns that are to go on, oldest first: running ones, drained ones, and parked ones that have an answer. Not those
+/// of sessions that are being deleted. A row that does not decode hides itself, with an error for the operator.
 pub fn turns_unfinished(r: &mut impl Reader) -> Result<Vec<UnfinishedTurn>, StoreError> {
+    let mut rows: Vec<(String, TurnColumns)> = turns::table
+        .inner_join(sessions::table.on(sessions::id.eq(turns::session_id)))
+        .filter(sessions::deleting_at.is_null())
+        .filter(sql::<Bool>("turns.state <> 'parked'"))
+        .select((sessions::workspace_id, turns::all_columns))
+        .load(r.connection())?;
+    // A statement of its own: with an `OR` neither half would be read by its index.
+    let answered: Vec<(String, TurnColumns)> = turns::table
+        .inner_join(sessions::table.on(sessions::id.eq(turns::session_id)))
+        .inner_join(
+            questions::table.on(questions::branch_id
+                .eq(turns::branch_id)
+                .and(questions::turn_message_id.eq(turns::message_id))
+                .and(sql::<Bool>("questions.status = 'answered'"))),
+        )
+        .filter(sessions::deleting_at.is_null())
+        .filter(sql::<Bool>("turns.state = 'parked'"))
+        .select((sessions::workspace_id, turns::all_columns))
+        .load(r.connection())?;
+    rows.extend(answered);
+    Ok(oldest_first(rows))
+}
+
+/// The turns that wait for an answer, oldest first, also those that have one and have not gone on yet. Not those of
+/// sessions that are being deleted. A row that does not decode hides itself, with an error for the operator.
+pub fn turns_parked(r: &mut impl Reader) -> Result<Vec<UnfinishedTurn>, StoreError> {
     let rows: Vec<(String, TurnColumns)> = turns::table
         .inner_join(sessions::table.on(sessions::id.eq(turns::session_id)))
         .filter(sessions::deleting_at.is_null())
-        .filter(turns::state.ne(TurnState::Parked.as_str()))
+        .filter(sql::<Bool>("turns.state = 'parked'"))
         .select((sessions::workspace_id, turns::all_columns))
-        .order((turns::started_at, turns::branch_id))
         .load(r.connection())?;
-    Ok(rows
-        .into_iter()
+    Ok(oldest_first(rows))
+}
+
+/// The turns that decode, each once.
+fn oldest_first(mut rows: Vec<(String, TurnColumns)>) -> Vec<UnfinishedTurn> {
+    rows.sort_by(|(_, a), (_, b)| (a.started_at, &a.branch_id).cmp(&(b.started_at, &b.branch_id)));
+    // A turn with several answers was found by each of them.
+    rows.dedup_by(|(_, a), (_, b)| a.branch_id == b.branch_id);
+    rows.into_iter()
         .filter_map(|(workspace, columns)| {
             let branch = columns.branch_id.clone();
             let turn = id(&workspace, || format!("the workspace of branch {branch}"))
@@ -168,7 +202,7 @@ pub fn turns_unfinished(r: &mut impl Reader) -> Result<Vec<UnfinishedTurn>, Stor
                 }
             }
         })
-        .collect())
+        .collect()
 }
 
 /// The branches that are to be woken at start: their queue has an item that wakes, or any item while the branch has
@@ -249,7 +283,10 @@ impl TurnColumns {
             approval: self
                 .approval
                 .as_deref()
-                .and_then(|text| lenient(word(text, || format!("the approval of {}", place())))),
+                // Unreadable, it asks: to allow more than was said would be worse.
+                .map(|text| {
+                    lenient(word(text, || format!("the approval of {}", place()))).unwrap_or(Approval::Ask)
+                }),
             route: self
                 .route_json
                 .as_deref()

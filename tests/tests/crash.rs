@@ -9,7 +9,6 @@ mod tests {
         Gent, OpenSession, Pipe, Sent, Setup, Stop, eventually, processes_with_env_marker,
     };
     use gent_e2e::scripted::{Script, Scripted, ScriptedServer};
-    use gent_protocol::{AgentEvent, EventEnvelope, MessageId};
 
     /// Writes of a turn, in the order in which they come.
     const WRITES: [&str; 4] = ["turn.project@2", "turn.streamEnd", "turn.toolEnd", "branch.receipt"];
@@ -70,20 +69,6 @@ mod tests {
         }
     }
 
-    /// Stored events: what a client must see again under the same numbers.
-    fn lasting(events: &[EventEnvelope]) -> Vec<EventEnvelope> {
-        let perishable = |event: &AgentEvent| {
-            matches!(event, AgentEvent::StreamChunk { .. } | AgentEvent::StreamSynchronized { .. })
-        };
-        events.iter().filter(|envelope| !perishable(&envelope.event)).cloned().collect()
-    }
-
-    fn receipts(session: &OpenSession, message: &MessageId) -> usize {
-        let events = session.events.events();
-        let is_receipt = |event: &AgentEvent| matches!(event, AgentEvent::TurnCompleted { message_id, .. } if message_id == message);
-        events.iter().filter(|envelope| is_receipt(&envelope.event)).count()
-    }
-
     async fn no_child_is_left(gent: &Gent) -> Result<()> {
         let marker = gent.setup().marker();
         eventually("the tools' processes to end", async || {
@@ -141,7 +126,7 @@ mod tests {
         let session = gent.session().await?;
         let sent = session.send(&round.prompt(&running))?;
         reach(round, &model, stop.as_ref(), &running, &session, &sent).await?;
-        let before = lasting(&session.events.events());
+        let before = session.events.lasting();
         let (id, branch, message) = (session.id.clone(), session.branch.clone(), sent.message.clone());
         let attached = if round.has_client {
             Some((session, sent))
@@ -166,15 +151,15 @@ mod tests {
         let session = OpenSession::attach(gent.client().await?, id, branch).await?;
         let turn = session.turn(&message).await?;
         turn.expect_end("SE3(Answered) MR(a3) TC")?;
-        let after = lasting(&session.events.events());
+        let after = session.events.lasting();
         let lost: Vec<_> = before.iter().filter(|envelope| !after.contains(envelope)).collect();
         ensure!(lost.is_empty(), "lost: {lost:?}");
-        ensure!(receipts(&session, &message) == 1, "{} receipts", receipts(&session, &message));
+        ensure!(session.receipts(&message) == 1, "{} receipts", session.receipts(&message));
         // Each call appends its own number once; one that had not begun at the kill is reported and does not run.
         let ran = gent.place().read("ran");
         ensure!(["1\n2\n", "2\n"].contains(&ran.as_str()), "tools ran: {ran:?}");
         let next = session.ask("TEXT:2").await?;
-        ensure!(next.answer() == "ticktick" && receipts(&session, &message) == 1, "{}", next.trace());
+        ensure!(next.answer() == "ticktick" && session.receipts(&message) == 1, "{}", next.trace());
         no_child_is_left(&gent).await
     }
 

@@ -1,13 +1,21 @@
-//! Owns what a run sends about its turn, the same over every connection.
-//! Never sends it. Tested through `run`.
+//! Owns what a run sends about its turn, the same over every connection, and the end of a session that it made in vain.
+//! Never sends the prompt itself. Tested through `run`.
+
+use std::time::Duration;
 
 use gent_client::Client;
-use gent_protocol::{Approval, GetSnapshot, MessageId, SendMessage, SteerCommand, client_message_id};
+use gent_protocol::{
+    Approval, DeleteSession, GetSnapshot, MessageId, SendMessage, SteerCommand, client_message_id,
+};
+use tokio::time::timeout;
 
 use crate::asking::Asking;
 use crate::open::Opened;
 use crate::request::{Grant, RunRequest, SessionChoice};
 use crate::turn::Turn;
+
+/// How long a run whose prompt was refused waits for its empty session to be gone.
+const DISCARD: Duration = Duration::from_secs(2);
 
 /// The turn of a run, what it is asked, and its connection.
 pub(crate) struct Course {
@@ -52,5 +60,15 @@ impl Course {
             client: None,
             connection: 0,
         }
+    }
+    /// Deletes the session, where this run made it and its prompt was refused: nothing is in it. Only on the first
+    /// connection, where nothing else can have become of an earlier try. True when it is gone.
+    pub(crate) async fn discard(&self, request: &RunRequest) -> bool {
+        let is_new = matches!(request.session, SessionChoice::New { .. });
+        let Some(client) = self.client.as_ref().filter(|_| is_new && self.connection == 1) else {
+            return false;
+        };
+        let delete = DeleteSession { session_id: self.send.session_id.clone() };
+        matches!(timeout(DISCARD, client.call(delete)).await, Ok(Ok(_done)))
     }
 }

@@ -62,6 +62,7 @@ where
         settle_at: None,
         refused_since: None,
         refusal: None,
+        is_never_admitted: false,
         is_model_asked: false,
         is_blocked_told: false,
         lines: Vec::new(),
@@ -75,7 +76,8 @@ where
                 Err(leave) => leave,
                 Ok(never) => match never {},
             };
-            (Some(course), leave)
+            let is_discarded = runner.is_never_admitted && course.discard(request).await;
+            (if is_discarded { None } else { Some(course) }, leave)
         }
     };
     runner.finish(course, leave).await
@@ -95,6 +97,8 @@ pub(crate) struct Runner<'a, O> {
     pub(crate) settle_at: Option<Instant>,
     pub(crate) refused_since: Option<Instant>,
     pub(crate) refusal: Option<RunError>,
+    /// The prompt was refused for good and never stored.
+    pub(crate) is_never_admitted: bool,
     pub(crate) is_model_asked: bool,
     /// How blocked calls are allowed has been said.
     pub(crate) is_blocked_told: bool,
@@ -250,6 +254,8 @@ impl<O: Output> Runner<'_, O> {
                     return Ok(());
                 }
                 if !course.turn.is_started() && never_admitted(&error) {
+                    // What was tried before may have been stored after all.
+                    self.is_never_admitted = self.refused_since.is_none();
                     return Err(Leave::Failed(failure));
                 }
                 // A turn that failed refuses its prompt as well; its own end says more.

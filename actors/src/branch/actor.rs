@@ -5,9 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{
-    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, ResponseFuture, WrapFuture,
-};
+use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, ResponseFuture, WrapFuture};
 use futures_util::FutureExt;
 use gent_protocol::{ActorState, MessageId, RunId};
 use gent_storage::{BranchFence, SessionRow, StoreError, TurnRow, TurnState, WriteTxn};
@@ -17,7 +15,7 @@ use tracing::{debug, warn};
 use super::handle::Shared;
 use super::key::BranchKey;
 use super::lanes::{Command, Lanes};
-use super::messages::{BranchError, CancelTurn, Close, CredentialOffered, Idle, Submit, Verdict};
+use super::messages::{BranchError, Idle, Verdict};
 use super::state::{BranchState, Effect, Input};
 use super::waiters::Waiters;
 use super::writer::{BranchWriter, Rank};
@@ -54,6 +52,9 @@ pub(super) enum Origin {
     Row,
 }
 
+/// What a parked turn waits for.
+pub(crate) const WAITS_FOR_ANSWER: &str = "answer";
+
 /// See the module.
 pub(crate) struct BranchActor {
     pub(super) services: Arc<Services>,
@@ -74,6 +75,8 @@ pub(crate) struct BranchActor {
     pub(super) turn: Option<CurrentTurn>,
     /// A turn that waits in its row: for a credential, or for the next server.
     pub(super) aside: Option<TurnRow>,
+    /// A turn that waits for an answer.
+    pub(super) parked: Option<TurnRow>,
     last_active: Duration,
     /// The one timer of the activation is running.
     is_idle_armed: bool,
@@ -107,6 +110,7 @@ impl BranchActor {
             waiters: Waiters::default(),
             turn: None,
             aside: None,
+            parked: None,
             last_active,
             is_idle_armed: false,
             is_orderly: false,
@@ -114,12 +118,12 @@ impl BranchActor {
     }
 
     /// Files a command and takes what can be taken.
-    fn file(
+    pub(super) fn file<T: 'static>(
         &mut self,
         ctx: &mut Context<Self>,
         permit: tokio::sync::OwnedSemaphorePermit,
-        command: impl FnOnce(super::lanes::Reply) -> Command,
-    ) -> ResponseFuture<Result<(), BranchError>> {
+        command: impl FnOnce(super::lanes::Reply<T>) -> Command,
+    ) -> ResponseFuture<Result<T, BranchError>> {
         let (reply, replied) = oneshot::channel();
         self.lanes.file(command(reply), Some(permit));
         self.pump(ctx);
@@ -128,15 +132,17 @@ impl BranchActor {
 
     /// Takes commands, one at a time, for as long as no write is in flight.
     pub(super) fn pump(&mut self, ctx: &mut Context<Self>) {
-        while !self.is_busy && self.state != BranchState::Retiring {
+        while !self.is_busy && !matches!(self.state, BranchState::Retiring { .. }) {
             let Some(command) = self.lanes.take() else { break };
             gent_storage::failpoint!("actor.command");
             self.last_active = self.services.env.monotonic();
             match command {
-                Command::Submit { message, approval, waits, reply } => {
-                    self.submit(ctx, *message, approval, waits, reply);
-                }
-                Command::Cancel { request, message, reply } => self.cancel(ctx, request, message, reply),
+                Command::Submit { submission, waits, reply } => self.submit(ctx, *submission, waits, reply),
+                Command::Stop { order, reply } => self.stop_turn(ctx, order, reply),
+                Command::Interject { interjection, reply } => self.interject(ctx, *interjection, reply),
+                Command::Answer { question, decision, reply } => self.answer(ctx, question, decision, reply),
+                Command::Dequeue { message, reply } => self.dequeue(ctx, message, reply),
+                Command::DrainAll { request, reply } => self.drain_all(ctx, request, reply),
                 Command::CredentialOffered { reply } => {
                     self.try_again(ctx);
                     drop(reply.send(Ok(())));
@@ -198,8 +204,6 @@ impl BranchActor {
         match effect {
             None => {}
             Some(Effect::RunTurn) => self.run_turn(ctx),
-            // The ending that is to be written is handed over by whoever moved the state.
-            Some(Effect::WriteReceipt) => {}
             Some(Effect::TakeNext) => self.take_next(ctx),
             Some(Effect::ArmIdle) => self.arm_idle(ctx, self.services.branch_idle),
             Some(Effect::AskToRetire) => self.ask_to_retire(ctx),
@@ -219,6 +223,8 @@ impl BranchActor {
             scope: self.shared.scope.clone(),
             latch,
             drain: self.services.drain.clone(),
+            steers: self.shared.steers.clone(),
+            holds: self.shared.holds.clone(),
             session: Arc::clone(session),
             row: turn.row.clone(),
             is_resumed_after_death: turn.row.attempts > 0,
@@ -239,9 +245,16 @@ impl BranchActor {
     }
 
     /// Starts a turn whose row has been stored.
-    pub(super) fn start(&mut self, row: TurnRow, origin: Origin, is_cancelled: bool) -> RunId {
+    pub(super) fn start(
+        &mut self,
+        row: TurnRow,
+        origin: Origin,
+        is_cancelled: bool,
+        has_steers: bool,
+    ) -> RunId {
         // The first write of the run stores it so: a death from there on counts.
         let row = TurnRow { state: TurnState::Running, waiting_for: None, ..row };
+        self.shared.steers.set(has_steers);
         let latch = self.shared.latch.install(&row.message_id);
         if is_cancelled {
             latch.cancel();
@@ -284,13 +297,16 @@ impl BranchActor {
 
     fn look_for_idleness(&mut self, ctx: &mut Context<Self>) {
         self.is_idle_armed = false;
-        if self.state != BranchState::Idle {
+        if !matches!(self.state, BranchState::Idle | BranchState::Waiting) {
             // A turn runs: its end arms the timer again.
             return;
         }
         let limit = self.services.branch_idle;
         let idle = self.services.env.monotonic().saturating_sub(self.last_active);
-        let is_held = self.is_busy || !self.lanes.is_empty() || self.waiters.count() > 0;
+        let is_held = self.is_busy
+            || !self.lanes.is_empty()
+            || self.waiters.count() > 0
+            || self.shared.holds.count() > 0;
         if is_held {
             self.arm_idle(ctx, limit);
         } else if idle < limit {
@@ -320,17 +336,22 @@ impl BranchActor {
             BranchState::Opening => ActorState::Opening,
             BranchState::Idle => ActorState::Idle,
             BranchState::Running { .. } | BranchState::Settling { .. } => ActorState::Running,
-            BranchState::Retiring => ActorState::Retiring,
+            BranchState::Waiting => ActorState::Waiting,
+            BranchState::Retiring { .. } => ActorState::Retiring,
         };
         let waiters = self.waiters.count();
-        let row = self.turn.as_ref().map(|turn| &turn.row).or(self.aside.as_ref());
-        let (attempts, waiting_for) =
-            (row.map(|row| row.attempts), self.aside.as_ref().and_then(|row| row.waiting_for.clone()));
+        let row = self.turn.as_ref().map(|turn| &turn.row).or(self.aside.as_ref()).or(self.parked.as_ref());
+        let attempts = row.map(|row| row.attempts);
+        let waiting_for = match (&self.parked, &self.aside) {
+            (Some(_), _) => Some(WAITS_FOR_ANSWER.to_owned()),
+            (None, aside) => aside.as_ref().and_then(|row| row.waiting_for.clone()),
+        };
         self.shared.status.enter(state, self.services.env.monotonic());
-        let has_turn = self.turn.is_some();
+        let (has_turn, held) = (self.turn.is_some(), self.shared.holds.count());
         self.shared.status.change(|status| {
             status.has_turn = has_turn;
             status.waiters = waiters;
+            status.held = held;
             status.attempts = attempts;
             status.waiting_for = waiting_for;
         });
@@ -354,7 +375,8 @@ impl BranchActor {
     }
 
     pub(super) fn turn_message(&self) -> Option<&MessageId> {
-        self.turn.as_ref().map(|turn| &turn.row.message_id).or(self.aside.as_ref().map(|row| &row.message_id))
+        let resting = self.aside.as_ref().or(self.parked.as_ref());
+        self.turn.as_ref().map(|turn| &turn.row).or(resting).map(|row| &row.message_id)
     }
 }
 
@@ -382,6 +404,7 @@ fn broke(message: String) -> TurnEnd {
         is_phase_failure: true,
         ledger: turn::Ledger::default(),
         n_steps: 0,
+        seen: turn::Seen::default(),
     }
 }
 
@@ -405,39 +428,5 @@ impl Drop for BranchActor {
             GoneNote { key: self.key.clone(), generation: self.generation, is_orderly: self.is_orderly };
         // The directory is gone when the server stops.
         drop(self.gone.send(note));
-    }
-}
-
-impl Handler<Submit> for BranchActor {
-    type Result = ResponseFuture<Result<(), BranchError>>;
-
-    fn handle(&mut self, order: Submit, ctx: &mut Self::Context) -> Self::Result {
-        let Submit { message, approval, waits, permit } = order;
-        self.file(ctx, permit, |reply| Command::Submit { message: Box::new(message), approval, waits, reply })
-    }
-}
-
-impl Handler<CancelTurn> for BranchActor {
-    type Result = ResponseFuture<Result<(), BranchError>>;
-
-    fn handle(&mut self, order: CancelTurn, ctx: &mut Self::Context) -> Self::Result {
-        let CancelTurn { request, message, permit } = order;
-        self.file(ctx, permit, |reply| Command::Cancel { request, message, reply })
-    }
-}
-
-impl Handler<CredentialOffered> for BranchActor {
-    type Result = ResponseFuture<Result<(), BranchError>>;
-
-    fn handle(&mut self, order: CredentialOffered, ctx: &mut Self::Context) -> Self::Result {
-        self.file(ctx, order.permit, |reply| Command::CredentialOffered { reply })
-    }
-}
-
-impl Handler<Close> for BranchActor {
-    type Result = ();
-
-    fn handle(&mut self, _: Close, ctx: &mut Self::Context) {
-        self.leave(ctx, || BranchError::Moved);
     }
 }

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{AsyncContext, Context};
-use gent_protocol::{Approval, Message, Millis, RunId, WorkspaceId};
+use gent_protocol::{Approval, Message, Millis, RunId};
 use gent_storage::{
-    QueueItem, QueueKind, SessionRow, StoreError, TurnRow, TurnState, WriteTxn, message_get, message_insert,
-    operation_get, queue_append, queue_items, queue_remove, session_find, turn_get, turn_put,
+    QueueItem, QueueKind, SessionRow, StoreError, TurnRow, TurnState, WriteTxn, branch_has_history,
+    message_get, message_insert, queue_append, queue_items, queue_remove, session_find, turn_get, turn_put,
 };
 use serde_json::Value;
 
 use super::actor::{BranchActor, Origin};
 use super::key::BranchKey;
 use super::lanes::Reply;
-use super::messages::BranchError;
+use super::messages::{BranchError, Submission, SubmitKind};
 use super::state::{BranchState, Input};
-use super::stop::{CANCEL_OPERATION, cancel_key};
+use super::stop::has_cancel;
 use crate::limits::{FOLLOW_UPS, SEND_WAITERS};
 
 /// The wait before the next message is tried again to be taken, after a write that failed.
@@ -30,8 +30,8 @@ enum Admission {
     Settled,
     /// Its turn runs, or it waits already.
     Known,
-    /// It waits now.
-    Queued,
+    /// It waits now; `is_due`: something that waits may begin as soon as nothing runs.
+    Queued { is_due: bool },
     /// As many wait as may.
     Full,
     /// Its turn is stored and starts.
@@ -44,14 +44,15 @@ struct Taken {
     row: TurnRow,
     session: SessionRow,
     is_cancelled: bool,
+    /// Steers wait that may join it.
+    has_steers: bool,
 }
 
 impl BranchActor {
     pub(super) fn submit(
         &mut self,
         ctx: &mut Context<Self>,
-        message: Message,
-        approval: Option<Approval>,
+        submission: Submission,
         waits: bool,
         reply: Reply,
     ) {
@@ -65,13 +66,13 @@ impl BranchActor {
             return;
         }
         let may_start = self.state == BranchState::Idle && self.aside.is_none();
-        let id = message.id.clone();
+        let id = submission.message.id.clone();
         let run = may_start.then(|| self.new_run());
         let key = self.key.clone();
         self.write(
             ctx,
             "branch.admit",
-            move |txn| admit(txn, &key, &message, approval, run.as_ref()),
+            move |txn| admit(txn, &key, &submission, run.as_ref()),
             move |actor, ctx, admitted| match admitted {
                 Err(error) => {
                     drop(reply.send(Err(BranchError::Store(error.clone()))));
@@ -82,10 +83,10 @@ impl BranchActor {
                     drop(reply.send(Err(BranchError::FollowUpsFull { max: FOLLOW_UPS })));
                 }
                 Ok(Admission::Known) => actor.wait_or_reply(&id, waits, reply),
-                Ok(Admission::Queued) => {
+                Ok(Admission::Queued { is_due }) => {
                     actor.wait_or_reply(&id, waits, reply);
                     // Behind one that could not be taken: both are due now.
-                    if may_start {
+                    if may_start && is_due {
                         actor.take_next(ctx);
                     }
                 }
@@ -106,9 +107,9 @@ impl BranchActor {
     }
 
     fn took(&mut self, ctx: &mut Context<Self>, taken: Taken, origin: Origin) {
-        let Taken { row, session, is_cancelled } = taken;
+        let Taken { row, session, is_cancelled, has_steers } = taken;
         self.session = Some(Arc::new(session));
-        let run = self.start(row, origin, is_cancelled);
+        let run = self.start(row, origin, is_cancelled, has_steers);
         self.advance(ctx, Input::Took { run });
     }
 
@@ -178,21 +179,22 @@ fn begin(
     message_insert(txn, message)?;
     let row = new_row(key, message, approval, run);
     turn_put(txn, &row)?;
-    let is_cancelled = has_cancel(txn, &key.workspace, key, &message.id)?;
+    let is_cancelled = has_cancel(txn, key, &message.id)?;
+    let has_steers = queue_items(txn, &key.branch)?.iter().any(|item| item.kind == QueueKind::Steering);
     // Settings may have changed since the branch was opened: they hold from the next turn on.
     let session = session_find(txn, &key.session)?
         .ok_or_else(|| StoreError::Terminated { session: key.session.clone() })?;
-    Ok(Taken { row, session, is_cancelled })
+    Ok(Taken { row, session, is_cancelled, has_steers })
 }
 
 /// Decides what becomes of a message and stores it. `run` is there when its turn may start now.
 fn admit(
     txn: &mut WriteTxn<'_>,
     key: &BranchKey,
-    message: &Message,
-    approval: Option<Approval>,
+    submission: &Submission,
     run: Option<&RunId>,
 ) -> Result<Admission, StoreError> {
+    let Submission { message, kind, sender, approval } = submission;
     let current = turn_get(txn, &key.branch)?;
     if current.as_ref().is_some_and(|row| row.message_id == message.id) {
         return Ok(Admission::Known);
@@ -203,16 +205,26 @@ fn admit(
     }
     let waiting = queue_items(txn, &key.branch)?;
     let is_overtaking = waiting.iter().any(|item| item.wake);
+    // A message that nobody asked to be woken for does not begin the life of a branch.
+    let may_begin = match kind {
+        SubmitKind::Prompt | SubmitKind::FollowUp { wake: true } => true,
+        SubmitKind::FollowUp { wake: false } => branch_has_history(txn, &key.branch)?,
+    };
+    let is_known = waiting.iter().any(|item| item.message.id == message.id);
     if let Some(run) = run
         && current.is_none()
         && !is_overtaking
+        && may_begin
+        && !is_known
     {
-        return Ok(Admission::Started(Box::new(begin(txn, key, message, approval, run)?)));
+        return Ok(Admission::Started(Box::new(begin(txn, key, message, *approval, run)?)));
     }
-    if waiting.iter().any(|item| item.message.id == message.id) {
-        return Ok(Admission::Known);
+    match kind {
+        SubmitKind::Prompt if is_known => return Ok(Admission::Known),
+        SubmitKind::Prompt | SubmitKind::FollowUp { .. } => {}
     }
-    if waiting.iter().filter(|item| item.kind == QueueKind::FollowUp).count() >= FOLLOW_UPS {
+    let follow_ups = waiting.iter().filter(|item| item.kind == QueueKind::FollowUp).count();
+    if !is_known && follow_ups >= FOLLOW_UPS {
         return Ok(Admission::Full);
     }
     let item = QueueItem {
@@ -220,25 +232,24 @@ fn admit(
         branch_id: key.branch.clone(),
         message: message.clone(),
         kind: QueueKind::FollowUp,
-        wake: true,
-        approval,
+        wake: *kind != SubmitKind::FollowUp { wake: false },
+        approval: *approval,
+        sender: sender.clone(),
         queued_at: message.created_at,
-        sender: None,
     };
     queue_append(txn, &item)?;
-    Ok(Admission::Queued)
+    Ok(Admission::Queued { is_due: is_overtaking || may_begin })
 }
 
 /// Stores a message where no activation can start it. The inner failure is a refusal: nothing was stored.
 pub(crate) fn admit_behind(
     txn: &mut WriteTxn<'_>,
     key: &BranchKey,
-    message: &Message,
-    approval: Option<Approval>,
+    submission: &Submission,
 ) -> Result<Result<(), BranchError>, StoreError> {
-    Ok(match admit(txn, key, message, approval, None)? {
+    Ok(match admit(txn, key, submission, None)? {
         Admission::Full => Err(BranchError::FollowUpsFull { max: FOLLOW_UPS }),
-        Admission::Settled | Admission::Known | Admission::Queued | Admission::Started(_) => Ok(()),
+        Admission::Settled | Admission::Known | Admission::Queued { .. } | Admission::Started(_) => Ok(()),
     })
 }
 
@@ -263,14 +274,4 @@ fn take_next(
         return begin(txn, key, &message, item.approval, run).map(Some);
     }
     Ok(None)
-}
-
-/// A stop was recorded for this message before it could start.
-pub(crate) fn has_cancel(
-    txn: &mut WriteTxn<'_>,
-    workspace: &WorkspaceId,
-    key: &BranchKey,
-    message: &gent_protocol::MessageId,
-) -> Result<bool, StoreError> {
-    Ok(operation_get(txn, workspace, CANCEL_OPERATION, &cancel_key(&key.branch, message))?.is_some())
 }

@@ -1,24 +1,32 @@
 //! Owns the end of a run: the receipt in one write, exactly one for each turn, and what waits for it.
 //! A receipt that cannot be written is tried again until it can. Tested end to end (G1, G3, G4).
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use actix::{AsyncContext, Context};
+use gent_extension_api::TurnAfterInput;
 use gent_protocol::{AgentEvent, Millis, RunId};
 use gent_storage::{
-    StoreError, TurnRow, TurnState, WriteTxn, deltas_drop_turn, message_settle, turn_delete, turn_put,
+    StoreError, TurnRow, TurnState, WriteTxn, deltas_drop_turn, message_settle, questions_close_turn,
+    turn_delete, turn_put,
 };
 use tracing::info;
 
-use super::actor::BranchActor;
+use super::actor::{BranchActor, Origin};
 use super::key::BranchKey;
+use super::opening::is_unanswered;
 use super::state::{BranchState, Input};
-use crate::turn::{Ending, Ledger, Progress, TurnEnd, settle};
+use super::stop::has_cancel;
+use crate::turn::{Ending, Ledger, Progress, Seen, TurnEnd, settle};
 
 /// What waits for a credential.
 const WAITS_FOR_CREDENTIAL: &str = "credential";
 /// The longest wait before a receipt is tried again.
 const RECEIPT_RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// The wait before a turn is parked again, after a write that failed.
+const PARK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A receipt that is due.
 #[derive(Clone)]
@@ -29,6 +37,7 @@ pub(crate) struct Receipt {
     is_phase_failure: bool,
     ledger: Ledger,
     duration: Millis,
+    seen: Seen,
 }
 
 impl Receipt {
@@ -37,7 +46,15 @@ impl Receipt {
         let mut ledger = Progress::of(&row).ledger;
         ledger.mark_partial();
         let duration = Millis((at.0 - row.started_at.0).max(0));
-        Self { row, ending: Ending::INTERRUPTED, error: None, is_phase_failure: false, ledger, duration }
+        Self {
+            row,
+            ending: Ending::INTERRUPTED,
+            error: None,
+            is_phase_failure: false,
+            ledger,
+            duration,
+            seen: Seen::default(),
+        }
     }
 }
 
@@ -50,8 +67,9 @@ impl BranchActor {
         match end {
             TurnEnd::Abandoned(error) => self.failed(ctx, &error),
             TurnEnd::Drained(row) => self.put_aside(ctx, run, row, None),
+            TurnEnd::Parked(row) => self.park(ctx, run, row),
             TurnEnd::WaitsForCredential { row, offers } => self.put_aside(ctx, run, row, Some(offers)),
-            TurnEnd::Over { ending, error, is_phase_failure, ledger, n_steps } => {
+            TurnEnd::Over { ending, error, is_phase_failure, ledger, n_steps, seen } => {
                 let Some(turn) = &self.turn else { return };
                 let duration = match turn.began {
                     Some(began) => millis(self.services.env.monotonic().saturating_sub(began)),
@@ -60,7 +78,7 @@ impl BranchActor {
                 let row = turn.row.clone();
                 self.advance(ctx, Input::Over { run: run.clone() });
                 let row = TurnRow { step: n_steps, ..row };
-                let receipt = Receipt { row, ending, error, is_phase_failure, ledger, duration };
+                let receipt = Receipt { row, ending, error, is_phase_failure, ledger, duration, seen };
                 self.write_receipt(ctx, run, receipt, Duration::from_millis(500));
             }
         }
@@ -101,6 +119,49 @@ impl BranchActor {
         );
     }
 
+    /// The turn waits for an answer, unless the answer or a stop has come meanwhile.
+    fn park(&mut self, ctx: &mut Context<Self>, run: RunId, row: TurnRow) {
+        let row = TurnRow { state: TurnState::Parked, attempts: 0, ..row };
+        let (key, stored) = (self.key.clone(), row.clone());
+        self.write(
+            ctx,
+            "branch.park",
+            move |txn| {
+                let is_stopped = has_cancel(txn, &key, &stored.message_id)?;
+                let waits = !is_stopped && is_unanswered(txn, &stored)?;
+                if waits {
+                    turn_put(txn, &stored)?;
+                }
+                Ok((waits, is_stopped))
+            },
+            move |actor, ctx, parked| match parked {
+                Ok((true, _)) => {
+                    actor.turn = None;
+                    actor.shared.latch.clear();
+                    actor.parked = Some(row);
+                    actor.advance(ctx, Input::Parked { run });
+                }
+                Ok((false, is_stopped)) => {
+                    let next = actor.new_run();
+                    let row = TurnRow { run: next, ..row };
+                    let next = actor.start(row, Origin::Row, is_stopped, true);
+                    actor.advance(ctx, Input::GoesOn { run, next });
+                }
+                Err(error) => {
+                    // Its row still says that it runs: it is tried again, and the questions are in their rows.
+                    actor.failed(ctx, &error);
+                    ctx.run_later(PARK_AGAIN, move |actor, ctx| actor.park_again(ctx, run, row));
+                }
+            },
+        );
+    }
+
+    fn park_again(&mut self, ctx: &mut Context<Self>, run: RunId, row: TurnRow) {
+        if matches!(&self.state, BranchState::Running { run: current } if *current == run) {
+            self.park(ctx, run, row);
+        }
+    }
+
     fn write_receipt(&mut self, ctx: &mut Context<Self>, run: RunId, receipt: Receipt, retry: Duration) {
         let (key, at) = (self.key.clone(), self.services.env.now());
         let due = receipt.clone();
@@ -124,7 +185,7 @@ impl BranchActor {
     }
 
     fn receipt_written(&mut self, ctx: &mut Context<Self>, run: RunId, receipt: Receipt) {
-        let Receipt { row, ending, error, is_phase_failure, ledger, duration } = receipt;
+        let Receipt { row, ending, error, is_phase_failure, ledger, duration, seen } = receipt;
         let usage = ledger.usage();
         info!(
             session.id = %self.key.session,
@@ -147,7 +208,22 @@ impl BranchActor {
         self.turn = None;
         self.shared.latch.clear();
         self.waiters.release(&row.message_id, failure.as_deref());
-        self.advance(ctx, Input::ReceiptWritten { run });
+        let key = self.key.clone();
+        let input = |agent| TurnAfterInput {
+            session_id: key.session,
+            branch_id: key.branch,
+            message_id: row.message_id,
+            started_at: row.started_at,
+            duration,
+            agent,
+            interrupted: ending.interrupted,
+            stream_failed: ending.stream_failed,
+            unanswered: ending.unanswered,
+            usage: ledger.known(),
+            read_notices: seen.notices,
+            joined: seen.joined,
+        };
+        self.run_turn_after(ctx, run, input);
     }
 }
 
@@ -173,8 +249,9 @@ pub(crate) fn store_receipt(
     let Receipt { row, ending, error, ledger, duration, is_phase_failure, .. } = receipt;
     if *is_phase_failure || ending.interrupted {
         // A call whose end could not be stored when it ended.
-        settle(txn, key, row, at)?;
+        settle(txn, key, row, at, &HashMap::new())?;
     }
+    questions_close_turn(txn, &key.branch, &row.message_id, at)?;
     if message_settle(txn, &key.branch, &row.message_id, *duration)? {
         if let Some(error) = error {
             let event = AgentEvent::ErrorOccurred {

@@ -12,7 +12,8 @@ use super::actor::BranchActor;
 use super::latch::LatchSlot;
 use super::messages::{BranchError, Close, Order};
 use super::scope::Scope;
-use super::status::StatusCell;
+use super::status::{HoldCounter, StatusCell};
+use super::steering::SteerFlag;
 use crate::limits::{DATA_PERMIT_WAIT, LANE};
 
 /// Which lane an order goes in.
@@ -41,13 +42,22 @@ pub(crate) struct Shared {
     pub(super) latch: LatchSlot,
     pub(super) status: StatusCell,
     pub(super) scope: Scope,
+    pub(super) steers: SteerFlag,
+    pub(super) holds: HoldCounter,
     /// Fires when the rows have been read and decided on, or the activation is gone.
     pub(super) opened: CancellationToken,
 }
 
 impl Shared {
     pub(crate) fn new(status: StatusCell, scope: Scope) -> Self {
-        Self { latch: LatchSlot::default(), status, scope, opened: CancellationToken::new() }
+        Self {
+            latch: LatchSlot::default(),
+            status,
+            scope,
+            steers: SteerFlag::default(),
+            holds: HoldCounter::default(),
+            opened: CancellationToken::new(),
+        }
     }
 }
 
@@ -73,7 +83,7 @@ impl BranchHandle {
         lane: Lane,
         line: Option<OwnedMutexGuard<()>>,
         make: impl FnOnce(OwnedSemaphorePermit) -> O,
-    ) -> Result<(), AskError>
+    ) -> Result<O::Output, AskError>
     where
         BranchActor: actix::Handler<O>,
         <BranchActor as actix::Actor>::Context: actix::dev::ToEnvelope<BranchActor, O>,
@@ -82,7 +92,7 @@ impl BranchHandle {
         let sent = self.addr.send(make(permit));
         drop(line);
         match sent.await {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(output)) => Ok(output),
             Ok(Err(BranchError::Moved)) | Err(_) => Err(AskError::Closed),
             Ok(Err(error)) => Err(AskError::Refused(error)),
         }

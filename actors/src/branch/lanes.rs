@@ -3,21 +3,25 @@
 
 use std::collections::VecDeque;
 
-use gent_protocol::{Approval, Message, MessageId, RequestId, RunId};
+use gent_protocol::{InteractionRequestId, MessageId, QuestionDecision, QueueSnapshot, RequestId, RunId};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::messages::BranchError;
+use super::messages::{BranchError, Interjection, StopOrder, Submission};
 use crate::turn::TurnEnd;
 
 /// How a command is answered.
-pub(crate) type Reply = oneshot::Sender<Result<(), BranchError>>;
+pub(crate) type Reply<T = ()> = oneshot::Sender<Result<T, BranchError>>;
 
 /// What waits to be taken.
 pub(crate) enum Command {
-    Cancel { request: RequestId, message: Option<MessageId>, reply: Reply },
+    Stop { order: StopOrder, reply: Reply<bool> },
+    Interject { interjection: Box<Interjection>, reply: Reply },
+    Answer { question: InteractionRequestId, decision: QuestionDecision, reply: Reply },
+    Dequeue { message: MessageId, reply: Reply<bool> },
+    DrainAll { request: RequestId, reply: Reply<QueueSnapshot> },
     CredentialOffered { reply: Reply },
     RunEnded { run: RunId, end: Box<TurnEnd> },
-    Submit { message: Box<Message>, approval: Option<Approval>, waits: bool, reply: Reply },
+    Submit { submission: Box<Submission>, waits: bool, reply: Reply },
 }
 
 /// A command and its place, which is given back when it is taken.
@@ -38,7 +42,11 @@ impl Lanes {
     /// Files a command in its lane.
     pub(crate) fn file(&mut self, command: Command, permit: Option<OwnedSemaphorePermit>) {
         let lane = match &command {
-            Command::Cancel { .. } => &mut self.control,
+            Command::Stop { .. }
+            | Command::Interject { .. }
+            | Command::Answer { .. }
+            | Command::Dequeue { .. }
+            | Command::DrainAll { .. } => &mut self.control,
             Command::RunEnded { .. } => &mut self.reports,
             Command::CredentialOffered { .. } | Command::Submit { .. } => &mut self.data,
         };
@@ -62,9 +70,12 @@ impl Command {
     /// Answers a command that will not be taken.
     pub(crate) fn refuse(self, why: impl Fn() -> BranchError) {
         match self {
-            Self::Cancel { reply, .. } | Self::CredentialOffered { reply } | Self::Submit { reply, .. } => {
-                drop(reply.send(Err(why())));
-            }
+            Self::Interject { reply, .. }
+            | Self::Answer { reply, .. }
+            | Self::CredentialOffered { reply }
+            | Self::Submit { reply, .. } => drop(reply.send(Err(why()))),
+            Self::Stop { reply, .. } | Self::Dequeue { reply, .. } => drop(reply.send(Err(why()))),
+            Self::DrainAll { reply, .. } => drop(reply.send(Err(why()))),
             Self::RunEnded { .. } => {}
         }
     }
@@ -74,7 +85,7 @@ impl Command {
 mod tests {
     use super::*;
 
-    fn reply() -> Reply {
+    fn reply<T>() -> Reply<T> {
         oneshot::channel().0
     }
 
@@ -85,8 +96,9 @@ mod tests {
         let end = Box::new(TurnEnd::Abandoned(gent_storage::StoreError::Closed));
         lanes.file(Command::RunEnded { run: RunId::parse("r").unwrap(), end }, None);
         let request = RequestId::parse("c").unwrap();
-        lanes.file(Command::Cancel { request, message: None, reply: reply() }, None);
-        assert!(matches!(lanes.take(), Some(Command::Cancel { .. })));
+        let order = StopOrder { request, message: None, requester: None };
+        lanes.file(Command::Stop { order, reply: reply() }, None);
+        assert!(matches!(lanes.take(), Some(Command::Stop { .. })));
         assert!(matches!(lanes.take(), Some(Command::RunEnded { .. })));
         assert!(matches!(lanes.take(), Some(Command::CredentialOffered { .. })));
         assert!(lanes.is_empty());

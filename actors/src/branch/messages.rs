@@ -2,8 +2,8 @@
 //! Orders are named as orders, reports as what happened; each has a typed result.
 
 use actix::Message;
-use gent_protocol::{Approval, MessageId, RequestId};
-use gent_storage::StoreError;
+use gent_protocol::{Approval, InteractionRequestId, MessageId, QuestionDecision, QueueSnapshot, RequestId};
+use gent_storage::{QueueSender, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::key::BranchKey;
@@ -23,6 +23,26 @@ pub(crate) enum BranchError {
         /// The bound.
         max: usize,
     },
+    /// As many steers wait as may.
+    #[error("the branch has {max} steers waiting already")]
+    SteersFull {
+        /// The bound.
+        max: usize,
+    },
+    /// The question may not be answered: unknown, not shown yet, or closed.
+    #[error("the question is not the one that is asked")]
+    NotAsked {
+        /// The question that was answered.
+        question: InteractionRequestId,
+        /// The one that is asked.
+        shown: Option<InteractionRequestId>,
+    },
+    /// The question has another answer.
+    #[error("the question has another answer already")]
+    OtherAnswer {
+        /// The question.
+        question: InteractionRequestId,
+    },
     /// As many callers wait as may.
     #[error("{max} callers wait on the branch already")]
     WaitersFull {
@@ -38,24 +58,96 @@ pub(crate) enum BranchError {
 }
 
 /// An order with its place in the lane.
-pub(crate) trait Order: Message<Result = Result<(), BranchError>> + Send + 'static {}
+pub(crate) trait Order:
+    Message<Result = Result<<Self as Order>::Output, BranchError>> + Send + 'static
+{
+    /// What it is answered with.
+    type Output: Send + 'static;
+}
+
+/// What a message is to the branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SubmitKind {
+    /// A prompt: it opens a turn as soon as one may begin.
+    Prompt,
+    /// Queued by source: with `wake` it opens a turn like a prompt, without it only on a branch that has lived.
+    FollowUp { wake: bool },
+}
+
+/// A message that is to open a turn.
+#[derive(Debug, Clone)]
+pub(crate) struct Submission {
+    pub(crate) message: gent_protocol::Message,
+    pub(crate) kind: SubmitKind,
+    pub(crate) sender: Option<QueueSender>,
+    pub(crate) approval: Option<Approval>,
+}
 
 /// Admits a message; with `waits` the reply comes when its turn has ended.
 #[derive(Message)]
 #[rtype(result = "Result<(), BranchError>")]
 pub(crate) struct Submit {
-    pub(crate) message: gent_protocol::Message,
-    pub(crate) approval: Option<Approval>,
+    pub(crate) submission: Submission,
     pub(crate) waits: bool,
     pub(crate) permit: OwnedSemaphorePermit,
 }
 
-/// Ends the turn of `message`, also one that has not started; without it, whatever runs.
+/// Takes a waiting follow-up back. True: it will not run; false: it runs, has run, or never was.
+#[derive(Message)]
+#[rtype(result = "Result<bool, BranchError>")]
+pub(crate) struct Dequeue {
+    pub(crate) message: MessageId,
+    pub(crate) permit: OwnedSemaphorePermit,
+}
+
+/// Something that is said to a running turn.
+#[derive(Debug, Clone)]
+pub(crate) struct Interjection {
+    pub(crate) request: RequestId,
+    pub(crate) message: gent_protocol::Message,
+    pub(crate) sender: Option<QueueSender>,
+    pub(crate) wake: bool,
+}
+
+/// Says something to the running turn, or lets it wait.
 #[derive(Message)]
 #[rtype(result = "Result<(), BranchError>")]
-pub(crate) struct CancelTurn {
+pub(crate) struct Interject {
+    pub(crate) interjection: Interjection,
+    pub(crate) permit: OwnedSemaphorePermit,
+}
+
+/// An order to stop: the turn of `message`, also one that has not started; without it, whatever runs.
+#[derive(Debug, Clone)]
+pub(crate) struct StopOrder {
     pub(crate) request: RequestId,
     pub(crate) message: Option<MessageId>,
+    /// The branch that asked; none: a client.
+    pub(crate) requester: Option<QueueSender>,
+}
+
+/// Stops. True once for each message that a stop reached.
+#[derive(Message)]
+#[rtype(result = "Result<bool, BranchError>")]
+pub(crate) struct Stop {
+    pub(crate) order: StopOrder,
+    pub(crate) permit: OwnedSemaphorePermit,
+}
+
+/// Answers a question of the branch.
+#[derive(Message)]
+#[rtype(result = "Result<(), BranchError>")]
+pub(crate) struct Answer {
+    pub(crate) question: InteractionRequestId,
+    pub(crate) decision: QuestionDecision,
+    pub(crate) permit: OwnedSemaphorePermit,
+}
+
+/// Takes everything that waits out of the queue.
+#[derive(Message)]
+#[rtype(result = "Result<QueueSnapshot, BranchError>")]
+pub(crate) struct DrainAll {
+    pub(crate) request: RequestId,
     pub(crate) permit: OwnedSemaphorePermit,
 }
 
@@ -66,9 +158,27 @@ pub(crate) struct CredentialOffered {
     pub(crate) permit: OwnedSemaphorePermit,
 }
 
-impl Order for Submit {}
-impl Order for CancelTurn {}
-impl Order for CredentialOffered {}
+impl Order for Submit {
+    type Output = ();
+}
+impl Order for Dequeue {
+    type Output = bool;
+}
+impl Order for Interject {
+    type Output = ();
+}
+impl Order for Stop {
+    type Output = bool;
+}
+impl Order for Answer {
+    type Output = ();
+}
+impl Order for DrainAll {
+    type Output = QueueSnapshot;
+}
+impl Order for CredentialOffered {
+    type Output = ();
+}
 
 /// Ends the activation: its scope is closed, nothing is recorded.
 #[derive(Message)]

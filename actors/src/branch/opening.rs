@@ -5,19 +5,20 @@
 use std::sync::Arc;
 
 use actix::Context;
-use gent_protocol::RunId;
+use gent_protocol::{RunId, assistant_message_id};
 use gent_storage::{
-    QueueItem, SessionRow, StoreError, TurnRow, TurnState, WriteTxn, branch_has_history, branch_take,
-    deltas_drop_turn, queue_items, session_find, turn_get, turn_put,
+    QuestionStatus, QueueItem, QueueKind, SessionRow, StoreError, TurnRow, TurnState, WriteTxn,
+    branch_has_history, branch_take, deltas_drop_turn, questions_of_step, queue_items, session_find,
+    turn_get, turn_put,
 };
 
 use super::actor::{BranchActor, CurrentTurn, Origin};
-use super::admission::has_cancel;
 use super::key::BranchKey;
 use super::state::Input;
+use super::stop::has_cancel;
 use super::writer::BranchWriter;
 use crate::limits::TURN_ATTEMPTS;
-use crate::turn::{Ending, Progress, TurnEnd, TurnFailure};
+use crate::turn::{Ending, Progress, Seen, TurnEnd, TurnFailure};
 
 /// What the rows of a branch say.
 struct Opened {
@@ -25,6 +26,7 @@ struct Opened {
     session: SessionRow,
     turn: Option<OpenTurn>,
     is_waking: bool,
+    has_steers: bool,
 }
 
 /// An unfinished turn.
@@ -33,6 +35,8 @@ struct OpenTurn {
     is_cancelled: bool,
     /// It was started too often: it is closed without being run.
     is_given_up: bool,
+    /// It waits for an answer that is not there.
+    is_parked: bool,
 }
 
 impl BranchActor {
@@ -48,6 +52,7 @@ impl BranchActor {
         self.await_then(ctx, opened, |actor, ctx, opened| match opened {
             Ok(opened) => {
                 actor.opened(ctx, opened);
+                actor.run_loop_open();
                 actor.shared.opened.cancel();
             }
             Err(error) => {
@@ -62,10 +67,15 @@ impl BranchActor {
         self.writer = Some(BranchWriter::new(self.services.store.clone(), fence));
         self.session = Some(Arc::new(opened.session));
         self.shared.status.change(|status| status.epoch = opened.epoch);
-        let Some(OpenTurn { row, is_cancelled, is_given_up }) = opened.turn else {
+        let Some(OpenTurn { row, is_cancelled, is_given_up, is_parked }) = opened.turn else {
             self.advance(ctx, Input::Opened { waking: opened.is_waking });
             return;
         };
+        if is_parked {
+            self.parked = Some(row);
+            self.advance(ctx, Input::OpenedOverParked);
+            return;
+        }
         if self.services.drain.is_cancelled() && !is_cancelled {
             self.aside = Some(row);
             self.advance(ctx, Input::Opened { waking: false });
@@ -75,7 +85,7 @@ impl BranchActor {
             self.give_up(ctx, row);
             return;
         }
-        let run = self.start(row, Origin::Row, is_cancelled);
+        let run = self.start(row, Origin::Row, is_cancelled, opened.has_steers);
         self.advance(ctx, Input::OpenedOverTurn { run });
     }
 
@@ -92,6 +102,7 @@ impl BranchActor {
             is_phase_failure: true,
             ledger,
             n_steps,
+            seen: Seen::default(),
         };
         self.run_ended(ctx, run, end);
     }
@@ -113,8 +124,9 @@ fn take(
         Some(row) => Some(take_up(txn, key, row, run, counts)?),
     };
     let waiting = queue_items(txn, &key.branch)?;
+    let has_steers = waiting.iter().any(|item| item.kind == QueueKind::Steering);
     let is_waking = is_waking(&waiting, || branch_has_history(txn, &key.branch))?;
-    Ok(Opened { epoch, session, turn, is_waking })
+    Ok(Opened { epoch, session, turn, is_waking, has_steers })
 }
 
 fn take_up(
@@ -124,6 +136,10 @@ fn take_up(
     run: &RunId,
     counts: bool,
 ) -> Result<OpenTurn, StoreError> {
+    let is_cancelled = has_cancel(txn, key, &row.message_id)?;
+    if row.state == TurnState::Parked && !is_cancelled && is_unanswered(txn, &row)? {
+        return Ok(OpenTurn { row, is_cancelled, is_given_up: false, is_parked: true });
+    }
     // A branch that was given up has lost its actor, not its server: the turn is not to blame once more.
     if counts && row.state == TurnState::Running {
         row.attempts += 1;
@@ -133,8 +149,15 @@ fn take_up(
     row.run = run.clone();
     turn_put(txn, &row)?;
     deltas_drop_turn(txn, &row.branch_id, &row.message_id)?;
-    let is_cancelled = has_cancel(txn, &key.workspace, key, &row.message_id)?;
-    Ok(OpenTurn { row, is_cancelled, is_given_up })
+    Ok(OpenTurn { row, is_cancelled, is_given_up, is_parked: false })
+}
+
+/// A question of the turn waits for its answer and none has one. A turn whose questions are lost does not wait for ever.
+pub(super) fn is_unanswered(txn: &mut WriteTxn<'_>, row: &TurnRow) -> Result<bool, StoreError> {
+    let assistant = assistant_message_id(&row.message_id, row.step);
+    let questions = questions_of_step(txn, &row.branch_id, &assistant)?;
+    let has = |status: QuestionStatus| questions.iter().any(|question| question.status == status);
+    Ok(has(QuestionStatus::Shown) && !has(QuestionStatus::Answered))
 }
 
 /// The queue wakes the branch when an item asks for it, or when the branch has lived before.

@@ -15,8 +15,10 @@ pub(crate) enum BranchState {
     Running { run: RunId },
     /// A turn is over and its receipt is being written.
     Settling { run: RunId },
+    /// A turn waits for an answer: nothing of it is in memory but its row.
+    Waiting,
     /// It asks to leave memory, and takes nothing more until it is answered.
-    Retiring,
+    Retiring { from_waiting: bool },
 }
 
 /// What happens to it.
@@ -24,6 +26,8 @@ pub(crate) enum BranchState {
 pub(crate) enum Input {
     /// Its rows hold a turn to run.
     OpenedOverTurn { run: RunId },
+    /// Its rows hold a turn that waits for an answer.
+    OpenedOverParked,
     /// Its rows hold none; `waking`: its queue is to be looked at.
     Opened { waking: bool },
     /// A turn was admitted or taken from the queue.
@@ -34,6 +38,12 @@ pub(crate) enum Input {
     Over { run: RunId },
     /// A run was put aside: its turn goes on later.
     PutAside { run: RunId },
+    /// A run ended in a question: its turn waits.
+    Parked { run: RunId },
+    /// A run ended in a question that has been answered meanwhile, or its turn was stopped: another run follows.
+    GoesOn { run: RunId, next: RunId },
+    /// The turn that waits has its answer, or was stopped.
+    Resumed { run: RunId },
     /// The receipt stands.
     ReceiptWritten { run: RunId },
     /// Nothing has held it for a while.
@@ -47,8 +57,6 @@ pub(crate) enum Input {
 pub(crate) enum Effect {
     /// Start the turn.
     RunTurn,
-    /// Write the receipt.
-    WriteReceipt,
     /// Take the next message from the queue.
     TakeNext,
     /// Watch for idleness.
@@ -75,9 +83,20 @@ impl BranchState {
             (Self::Opening, Input::Opened { waking: true }) => (Self::Idle, Some(Effect::TakeNext)),
             (Self::Opening, Input::Opened { waking: false })
             | (Self::Idle, Input::TookNothing)
-            | (Self::Retiring, Input::Stay) => (Self::Idle, Some(Effect::ArmIdle)),
+            | (Self::Retiring { from_waiting: false }, Input::Stay) => (Self::Idle, Some(Effect::ArmIdle)),
+            (Self::Opening, Input::OpenedOverParked)
+            | (Self::Retiring { from_waiting: true }, Input::Stay) => (Self::Waiting, Some(Effect::ArmIdle)),
+            (Self::Running { run }, Input::Parked { run: parked }) if run == parked => {
+                (Self::Waiting, Some(Effect::ArmIdle))
+            }
+            (Self::Running { run }, Input::GoesOn { run: ended, next }) if run == ended => {
+                (Self::Running { run: next.clone() }, Some(Effect::RunTurn))
+            }
+            (Self::Waiting, Input::Resumed { run }) => {
+                (Self::Running { run: run.clone() }, Some(Effect::RunTurn))
+            }
             (Self::Running { run }, Input::Over { run: over }) if run == over => {
-                (Self::Settling { run: run.clone() }, Some(Effect::WriteReceipt))
+                (Self::Settling { run: run.clone() }, None)
             }
             (Self::Running { run }, Input::PutAside { run: aside }) if run == aside => {
                 (Self::Idle, Some(Effect::ArmIdle))
@@ -85,9 +104,19 @@ impl BranchState {
             (Self::Settling { run }, Input::ReceiptWritten { run: settled }) if run == settled => {
                 (Self::Idle, Some(Effect::TakeNext))
             }
-            (Self::Idle, Input::IdleLongEnough) => (Self::Retiring, Some(Effect::AskToRetire)),
+            (Self::Idle, Input::IdleLongEnough) => {
+                (Self::Retiring { from_waiting: false }, Some(Effect::AskToRetire))
+            }
+            (Self::Waiting, Input::IdleLongEnough) => {
+                (Self::Retiring { from_waiting: true }, Some(Effect::AskToRetire))
+            }
             (
-                Self::Opening | Self::Idle | Self::Running { .. } | Self::Settling { .. } | Self::Retiring,
+                Self::Opening
+                | Self::Idle
+                | Self::Running { .. }
+                | Self::Settling { .. }
+                | Self::Waiting
+                | Self::Retiring { .. },
                 _,
             ) => return Err(Refused { state: self, input }),
         };
@@ -109,13 +138,16 @@ mod tests {
             BranchState::Idle,
             BranchState::Running { run: run("1") },
             BranchState::Settling { run: run("1") },
-            BranchState::Retiring,
+            BranchState::Waiting,
+            BranchState::Retiring { from_waiting: false },
+            BranchState::Retiring { from_waiting: true },
         ]
     }
 
     fn inputs() -> Vec<Input> {
         vec![
             Input::OpenedOverTurn { run: run("1") },
+            Input::OpenedOverParked,
             Input::Opened { waking: true },
             Input::Opened { waking: false },
             Input::Took { run: run("1") },
@@ -123,6 +155,11 @@ mod tests {
             Input::Over { run: run("1") },
             Input::Over { run: run("stale") },
             Input::PutAside { run: run("1") },
+            Input::Parked { run: run("1") },
+            Input::Parked { run: run("stale") },
+            Input::GoesOn { run: run("1"), next: run("2") },
+            Input::GoesOn { run: run("stale"), next: run("2") },
+            Input::Resumed { run: run("1") },
             Input::ReceiptWritten { run: run("1") },
             Input::ReceiptWritten { run: run("stale") },
             Input::IdleLongEnough,
@@ -145,15 +182,23 @@ mod tests {
             table,
             [
                 format!("Opening + OpenedOverTurn {run} = Running {run}, Some(RunTurn)"),
+                "Opening + OpenedOverParked = Waiting, Some(ArmIdle)".into(),
                 "Opening + Opened { waking: true } = Idle, Some(TakeNext)".into(),
                 "Opening + Opened { waking: false } = Idle, Some(ArmIdle)".into(),
                 format!("Idle + Took {run} = Running {run}, Some(RunTurn)"),
                 "Idle + TookNothing = Idle, Some(ArmIdle)".into(),
-                "Idle + IdleLongEnough = Retiring, Some(AskToRetire)".into(),
-                format!("Running {run} + Over {run} = Settling {run}, Some(WriteReceipt)"),
+                "Idle + IdleLongEnough = Retiring { from_waiting: false }, Some(AskToRetire)".into(),
+                format!("Running {run} + Over {run} = Settling {run}, None"),
                 format!("Running {run} + PutAside {run} = Idle, Some(ArmIdle)"),
+                format!("Running {run} + Parked {run} = Waiting, Some(ArmIdle)"),
+                format!(
+                    "Running {run} + GoesOn {{ run: \"1\", next: \"2\" }} = Running {{ run: \"2\" }}, Some(RunTurn)"
+                ),
                 format!("Settling {run} + ReceiptWritten {run} = Idle, Some(TakeNext)"),
-                "Retiring + Stay = Idle, Some(ArmIdle)".into(),
+                format!("Waiting + Resumed {run} = Running {run}, Some(RunTurn)"),
+                "Waiting + IdleLongEnough = Retiring { from_waiting: true }, Some(AskToRetire)".into(),
+                "Retiring { from_waiting: false } + Stay = Idle, Some(ArmIdle)".into(),
+                "Retiring { from_waiting: true } + Stay = Waiting, Some(ArmIdle)".into(),
             ]
         );
     }

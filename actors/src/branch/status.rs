@@ -1,10 +1,36 @@
 //! Owns what an operator sees of an activation, kept where it can be read without asking the actor.
 //! Tested end to end through `actor.list`.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gent_protocol::ActorState;
+
+/// Holds of extensions, and of hooks that have not ended. Clones share the count.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HoldCounter(Arc<AtomicUsize>);
+
+/// One hold; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Hold(HoldCounter);
+
+impl HoldCounter {
+    pub(crate) fn hold(&self) -> Hold {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        Hold(self.clone())
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
 
 /// What an activation shows. Clones share it.
 #[derive(Debug, Clone)]
@@ -18,6 +44,7 @@ pub(crate) struct Status {
     pub(crate) epoch: i64,
     pub(crate) has_turn: bool,
     pub(crate) waiters: usize,
+    pub(crate) held: usize,
     pub(crate) attempts: Option<u32>,
     pub(crate) waiting_for: Option<String>,
     pub(crate) last_error: Option<String>,
@@ -31,6 +58,7 @@ impl StatusCell {
             epoch: 0,
             has_turn: false,
             waiters: 0,
+            held: 0,
             attempts: None,
             waiting_for: None,
             last_error: None,
@@ -65,6 +93,9 @@ impl Status {
         }
         if self.has_turn {
             holds.push("turn".to_owned());
+        }
+        if self.held > 0 {
+            holds.push(format!("{} of extensions and hooks", self.held));
         }
         if self.waiters > 0 {
             holds.push(format!("{} callers of message.send", self.waiters));

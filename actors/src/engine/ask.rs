@@ -39,7 +39,7 @@ impl Engine {
         mut revive: bool,
         mut line: Option<OwnedMutexGuard<()>>,
         make: impl Fn(OwnedSemaphorePermit) -> O,
-    ) -> Result<(), EngineError>
+    ) -> Result<O::Output, EngineError>
     where
         BranchActor: actix::Handler<O>,
         <BranchActor as actix::Actor>::Context: actix::dev::ToEnvelope<BranchActor, O>,
@@ -49,13 +49,13 @@ impl Engine {
             // One attempt for each order: what kills the branch every time must not be tried over and over.
             revive = false;
             match handle.ask(lane, line.take(), &make).await {
-                Ok(()) => return Ok(()),
+                Ok(output) => return Ok(output),
                 Err(AskError::Closed) => {}
                 Err(AskError::Busy) => {
                     self.0.letters.add(key, "the lane is full");
                     return Err(EngineError::Busy { branch: key.branch.to_string() });
                 }
-                Err(AskError::Refused(error)) => return Err(self.refused(error)),
+                Err(AskError::Refused(error)) => return Err(self.refused(key, error)),
             }
         }
         self.0.letters.add(key, "it moved too often");
@@ -67,7 +67,7 @@ impl Engine {
         EngineError::Draining { retry_after: gent_protocol::Millis(retry_after) }
     }
 
-    pub(super) fn refused(&self, error: BranchError) -> EngineError {
+    pub(super) fn refused(&self, key: &BranchKey, error: BranchError) -> EngineError {
         match error {
             // Both mean that the server goes away under the order.
             BranchError::Moved | BranchError::Draining => self.draining(),
@@ -78,6 +78,21 @@ impl Engine {
                     "{max} follow-ups wait on this branch already: wait for one to start, or cancel one"
                 ),
             },
+            BranchError::SteersFull { max } => EngineError::LimitExceeded {
+                limit: "steers",
+                max: u64::try_from(max).unwrap_or(u64::MAX),
+                message: format!(
+                    "{max} steers wait on this branch already: wait until the turn has read them, or take them \
+                     back with queue.drain"
+                ),
+            },
+            BranchError::NotAsked { question, shown } => EngineError::QuestionMismatch {
+                question,
+                shown,
+                session: key.session.clone(),
+                branch: key.branch.clone(),
+            },
+            BranchError::OtherAnswer { question } => EngineError::QuestionConflict { question },
             BranchError::WaitersFull { max } => EngineError::LimitExceeded {
                 limit: "sendWaiters",
                 max: u64::try_from(max).unwrap_or(u64::MAX),
@@ -89,7 +104,7 @@ impl Engine {
     }
 
     /// The session and branch, of this workspace.
-    pub(super) async fn branch_of(
+    pub(crate) async fn branch_of(
         &self,
         workspace: &WorkspaceId,
         session: &SessionId,

@@ -2,14 +2,17 @@
 //! Tested end to end (A8, A9, A13, C1, D7–D9, D12, D14, D22).
 
 use gent_protocol::{
-    Message, MessageId, MessageKind, MessageMetadata, Part, Role, SendMessage, SteerCommand, WorkspaceId,
-    client_message_id,
+    DrainQueue, Message, MessageId, MessageKind, MessageMetadata, Part, QueueSnapshot, RespondInteraction,
+    Role, SendMessage, SteerCommand, WorkspaceId, client_message_id, interjection_message_id,
 };
 use gent_storage::session_set_env;
 use tokio::sync::OwnedMutexGuard;
 
 use super::Engine;
-use crate::branch::{BranchKey, CancelTurn, Lane, Submit};
+use crate::branch::{
+    Answer, BranchKey, Dequeue, DrainAll, Interject, Interjection, Lane, Stop, StopOrder, Submission, Submit,
+    SubmitKind,
+};
 use crate::error::EngineError;
 use crate::limits::PROMPT_BYTES;
 use crate::process::session_environment;
@@ -40,27 +43,27 @@ impl Engine {
             None => self.new_message_id(),
         };
         let message = self.client_message(&key, id, send.content);
-        self.submit(&key, Some(line), message, send.approval, send.request_id.is_some()).await
+        let submission =
+            Submission { message, kind: SubmitKind::Prompt, sender: None, approval: send.approval };
+        self.submit(&key, Some(line), submission, send.request_id.is_some()).await
     }
 
     /// Admits a message; with `waits`, waits for its turn.
-    pub(super) async fn submit(
+    pub(crate) async fn submit(
         &self,
         key: &BranchKey,
         line: Option<OwnedMutexGuard<()>>,
-        message: Message,
-        approval: Option<gent_protocol::Approval>,
+        submission: Submission,
         waits: bool,
     ) -> Result<(), EngineError> {
         let sent = self.order(key, Lane::Data, true, line, |permit| Submit {
-            message: message.clone(),
-            approval,
+            submission: submission.clone(),
             waits,
             permit,
         });
         match sent.await {
             Err(given_up @ EngineError::GivenUp { .. }) => {
-                self.queue_given_up(key, message, approval).await?;
+                self.queue_given_up(key, submission).await?;
                 // Whoever waits for its turn would wait for nothing.
                 if waits { Err(given_up) } else { Ok(()) }
             }
@@ -74,7 +77,7 @@ impl Engine {
     }
 
     /// A message as a client sends it.
-    pub(super) fn client_message(&self, key: &BranchKey, id: MessageId, content: String) -> Message {
+    pub(crate) fn client_message(&self, key: &BranchKey, id: MessageId, content: String) -> Message {
         Message {
             kind: MessageKind::Regular,
             id,
@@ -88,25 +91,103 @@ impl Engine {
         }
     }
 
-    /// Stops a turn. Returns when the stop is stored; its effect shows in the events.
+    /// Stops a turn, or says something to it. Returns when that is stored; its effect shows in the events.
     pub async fn steer(&self, workspace: &WorkspaceId, command: SteerCommand) -> Result<(), EngineError> {
-        let SteerCommand::Cancel { session_id, branch_id, request_id, message_id } = command;
-        let (key, _) = self.branch_of(workspace, &session_id, &branch_id).await?;
-        match (self.open(&key, false).await, &message_id) {
-            (Err(EngineError::GivenUp { .. }), _) => {
-                return self.stop_given_up(&key, request_id, message_id).await;
+        match command {
+            SteerCommand::Cancel { session_id, branch_id, request_id, message_id } => {
+                let (key, _) = self.branch_of(workspace, &session_id, &branch_id).await?;
+                let order = StopOrder { request: request_id, message: message_id, requester: None };
+                self.stop_turn(&key, order).await.map(|_reached| ())
             }
+            SteerCommand::Interject { session_id, branch_id, request_id, message, metadata, wake } => {
+                check_prompt(&message)?;
+                let (key, _) = self.branch_of(workspace, &session_id, &branch_id).await?;
+                let id = interjection_message_id(&request_id);
+                let mut message = self.client_message(&key, id, message);
+                message.kind = MessageKind::Interjection;
+                // What only the server may say of a message is not taken from a client.
+                let said = metadata.unwrap_or_default();
+                message.metadata = Some(MessageMetadata {
+                    from_client: true,
+                    hidden: said.hidden,
+                    details: said.details,
+                    ..MessageMetadata::default()
+                });
+                let interjection = Interjection { request: request_id, message, sender: None, wake };
+                self.interject(&key, interjection).await
+            }
+        }
+    }
+
+    /// Stops a turn. True once for each message that a stop reached.
+    pub(crate) async fn stop_turn(&self, key: &BranchKey, order: StopOrder) -> Result<bool, EngineError> {
+        match (self.open(key, false).await, &order.message) {
+            (Err(EngineError::GivenUp { .. }), _) => return self.stop_given_up(key, order).await,
             // The latch names its turn: flipping it early cannot hit another one.
             (Ok(handle), Some(message)) => handle.flip_latch(message),
             (Ok(_) | Err(_), _) => {}
         }
-        let ordered = self.order(&key, Lane::Control, false, None, |permit| CancelTurn {
-            request: request_id.clone(),
-            message: message_id.clone(),
+        let ordered =
+            self.order(key, Lane::Control, false, None, |permit| Stop { order: order.clone(), permit });
+        match ordered.await {
+            Err(EngineError::GivenUp { .. }) => self.stop_given_up(key, order).await,
+            other => other,
+        }
+    }
+
+    pub(crate) async fn interject(
+        &self,
+        key: &BranchKey,
+        interjection: Interjection,
+    ) -> Result<(), EngineError> {
+        let ordered = self.order(key, Lane::Control, true, None, |permit| Interject {
+            interjection: interjection.clone(),
             permit,
         });
         match ordered.await {
-            Err(EngineError::GivenUp { .. }) => self.stop_given_up(&key, request_id, message_id).await,
+            Err(EngineError::GivenUp { .. }) => self.steer_given_up(key, interjection).await,
+            other => other,
+        }
+    }
+
+    /// Takes a waiting follow-up back.
+    pub(crate) async fn dequeue(&self, key: &BranchKey, message: MessageId) -> Result<bool, EngineError> {
+        let dequeued =
+            self.order(key, Lane::Control, true, None, |permit| Dequeue { message: message.clone(), permit });
+        dequeued.await
+    }
+
+    /// Answers a question. The first answer counts; the same one again is fine.
+    pub async fn respond(
+        &self,
+        workspace: &WorkspaceId,
+        answer: RespondInteraction,
+    ) -> Result<(), EngineError> {
+        let (key, _) = self.branch_of(workspace, &answer.session_id, &answer.branch_id).await?;
+        let RespondInteraction { request_id: question, decision, .. } = answer;
+        let ordered = self.order(&key, Lane::Control, true, None, |permit| Answer {
+            question: question.clone(),
+            decision: decision.clone(),
+            permit,
+        });
+        match ordered.await {
+            Err(EngineError::GivenUp { .. }) => self.answer_given_up(&key, question, decision).await,
+            other => other,
+        }
+    }
+
+    /// Takes everything that waits out of the queue; what runs goes on.
+    pub async fn queue_drain(
+        &self,
+        workspace: &WorkspaceId,
+        ask: DrainQueue,
+    ) -> Result<QueueSnapshot, EngineError> {
+        let (key, _) = self.branch_of(workspace, &ask.session_id, &ask.branch_id).await?;
+        let request = ask.request_id;
+        let ordered = self
+            .order(&key, Lane::Control, false, None, |permit| DrainAll { request: request.clone(), permit });
+        match ordered.await {
+            Err(EngineError::GivenUp { .. }) => self.drain_given_up(&key, request).await,
             other => other,
         }
     }

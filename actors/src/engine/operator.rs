@@ -5,11 +5,11 @@ use gent_protocol::{
     ActorRow, ActorState, BranchCounts, DatabaseStatus, GetActor, LaneDepth, ListActors, Millis,
     OfferCredentials, OfferedCredentials, Page, WorkspaceId, WriterStatus,
 };
-use gent_storage::{TurnState, UnfinishedTurn, turns_unfinished};
+use gent_storage::{TurnState, UnfinishedTurn, turns_parked, turns_unfinished};
 use tracing::debug;
 
 use super::Engine;
-use crate::branch::{BranchKey, CredentialOffered, Lane};
+use crate::branch::{BranchKey, CredentialOffered, Lane, WAITS_FOR_ANSWER};
 use crate::directory::{Living, Show};
 use crate::error::EngineError;
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
@@ -53,8 +53,14 @@ impl Engine {
 
     async fn actor_rows(&self) -> Result<Vec<ActorRow>, EngineError> {
         let mut rows = self.0.directory.send(Show).await.map_err(|_gone| self.draining())?;
-        let unfinished = self.unfinished().await?;
-        for turn in unfinished {
+        let read = self.store().read("turns.resting", |txn| {
+            let parked = turns_parked(txn)?;
+            let mut resting = turns_unfinished(txn)?;
+            resting.retain(|turn| !parked.contains(turn));
+            resting.extend(parked);
+            Ok(resting)
+        });
+        for turn in read.await? {
             let is_shown = rows
                 .iter()
                 .any(|row| row.session_id == turn.row.session_id && row.branch_id == turn.row.branch_id);
@@ -152,11 +158,15 @@ fn cursor_of(row: &ActorRow) -> String {
 
 /// A turn that waits in its row without an actor.
 fn row_of(turn: UnfinishedTurn, now: Millis) -> ActorRow {
+    let (state, waiting_for) = match turn.row.state {
+        TurnState::Parked => (ActorState::Waiting, Some(WAITS_FOR_ANSWER.to_owned())),
+        TurnState::Running | TurnState::Drained => (ActorState::Drained, turn.row.waiting_for),
+    };
     ActorRow {
         workspace_id: turn.workspace,
         session_id: turn.row.session_id,
         branch_id: turn.row.branch_id,
-        state: ActorState::Drained,
+        state,
         since_ms: Millis((now.0 - turn.row.started_at.0).max(0)),
         generation: 0,
         epoch: 0,
@@ -164,7 +174,7 @@ fn row_of(turn: UnfinishedTurn, now: Millis) -> ActorRow {
         lanes: LaneDepth::default(),
         restarts: 0,
         attempts: Some(turn.row.attempts),
-        waiting_for: turn.row.waiting_for,
+        waiting_for,
         last_error: None,
     }
 }

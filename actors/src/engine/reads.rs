@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use gent_protocol::{
     Branch, GetQueue, GetSession, GetSnapshot, ListBranches, ListMessages, ListModels, ListSessions, Message,
-    Model, Page, PageParams, QueueEntry, QueueSnapshot, RuntimeState, Session, SessionEvents,
+    Model, OpenQuestion, Page, PageParams, QueueSnapshot, RuntimeState, Session, SessionEvents,
     SessionSnapshot, WorkspaceId,
 };
 use gent_storage::{
-    QueueItem, QueueKind, SnapshotRows, TurnState, branch_list, branch_locate, message_list, queue_items,
-    session_find, session_get, session_list, snapshot_read,
+    QuestionRow, QueueItem, SnapshotRows, TurnRow, TurnState, branch_list, branch_locate, message_list,
+    queue_items, session_find, session_get, session_list, snapshot_read,
 };
 
 use super::Engine;
 use super::ask::session_not_found;
-use crate::branch::BranchKey;
+use crate::branch::{BranchKey, queue_snapshot};
 use crate::error::EngineError;
 use crate::events::EventStream;
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX, SNAPSHOT_BYTES, SNAPSHOT_MESSAGES};
@@ -90,7 +90,7 @@ impl Engine {
         let (key, _) = self.branch_of(workspace, &ask.session_id, &ask.branch_id).await?;
         let branch = key.branch.clone();
         let waiting = self.store().read("queue.get", move |txn| queue_items(txn, &branch)).await?;
-        Ok(queue_snapshot(&waiting))
+        Ok(queue_snapshot(waiting))
     }
 
     /// One consistent read of a branch: its newest messages, its state, its cursor.
@@ -135,7 +135,10 @@ impl Engine {
             Err(failure) => (None, failure.to_string()),
         };
         Ok(SessionSnapshot {
-            runtime: runtime_state(&rows),
+            runtime: runtime_state(rows.turn.as_ref(), rows.queue, rows.question.as_ref()),
+            question: rows
+                .question
+                .map(|row| OpenQuestion { request_id: row.request_id, question: row.question }),
             session_id: key.session,
             branch_id: key.branch,
             name: session.name.clone(),
@@ -230,34 +233,22 @@ fn page_limit(page: &PageParams) -> u32 {
     page.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX)
 }
 
-fn queue_snapshot(waiting: &[QueueItem]) -> QueueSnapshot {
-    let mut snapshot = QueueSnapshot::default();
-    for item in waiting {
-        let (id, content, created_at) = (item.message.id.clone(), item.message.text(), item.queued_at);
-        if content.is_empty() {
-            continue;
-        }
-        match item.kind {
-            QueueKind::Steering => {
-                snapshot.steering.push(QueueEntry::Steering { id, content, created_at });
-            }
-            QueueKind::FollowUp => {
-                snapshot.follow_up.push(QueueEntry::FollowUp { id, content, created_at });
-            }
-        }
-    }
-    snapshot
-}
-
 /// The rows are the truth: a turn has one from admission to receipt.
-fn runtime_state(rows: &SnapshotRows) -> RuntimeState {
-    let queue = queue_snapshot(&rows.queue);
-    match &rows.turn {
-        None => RuntimeState::Idle { queue },
-        Some(turn) => RuntimeState::Running {
+fn runtime_state(
+    turn: Option<&TurnRow>,
+    queue: Vec<QueueItem>,
+    question: Option<&QuestionRow>,
+) -> RuntimeState {
+    let queue = queue_snapshot(queue);
+    let Some(turn) = turn else { return RuntimeState::Idle { queue } };
+    let (message_id, started_at_ms) = (turn.message_id.clone(), turn.started_at);
+    match question {
+        Some(question) if turn.state == TurnState::Parked => RuntimeState::WaitingForInteraction {
             queue,
-            message_id: turn.message_id.clone(),
-            started_at_ms: turn.started_at,
+            message_id,
+            started_at_ms,
+            request_id: question.request_id.clone(),
         },
+        Some(_) | None => RuntimeState::Running { queue, message_id, started_at_ms },
     }
 }

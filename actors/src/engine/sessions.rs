@@ -2,6 +2,7 @@
 //! which ends them first. Tested end to end (A1–A5, A7, I7, I15).
 
 use std::path::Path;
+use std::sync::Arc;
 
 use gent_protocol::{
     BranchId, CreateSession, CreatedSession, DeleteSession, RequestId, SessionAdmission, SessionId,
@@ -15,11 +16,12 @@ use tracing::{debug, info, warn};
 
 use super::Engine;
 use super::messages::check_prompt;
-use crate::branch::BranchKey;
+use crate::branch::{BranchKey, Submission, SubmitKind};
 use crate::directory::{Forget, Terminate};
 use crate::error::EngineError;
 use crate::limits::SWEEP_ROWS;
 use crate::process::session_environment;
+use crate::profile::session_deleted;
 
 /// Characters of a session's name.
 const NAME_CHARS: usize = 80;
@@ -118,7 +120,8 @@ impl Engine {
         };
         let id = request.map_or_else(|| self.new_message_id(), initial_prompt_message_id);
         let message = self.client_message(&key, id, prompt);
-        self.submit(&key, None, message, None, false).await
+        let submission = Submission { message, kind: SubmitKind::Prompt, sender: None, approval: None };
+        self.submit(&key, None, submission, false).await
     }
 
     /// Changes a session's settings; one conditional write.
@@ -155,6 +158,14 @@ impl Engine {
             self.services().hub.end(session);
             info!(session.id = %session, "session.deleted");
         }
+        let (services, gone) = (Arc::clone(self.services()), sessions.clone());
+        self.on_io(async move {
+            let profile = services.profiles.lease_default();
+            for session in &gone {
+                session_deleted(&profile, session).await;
+            }
+        })
+        .await?;
         self.sweep(sessions);
         Ok(())
     }

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_takes_over_what_is_on_the_list_and_nothing_else_b087() {
+    fn a_session_takes_over_what_is_on_the_list_and_nothing_else() {
         let taken = session_environment([
             ("PATH", "/bin"),
             ("VIRTUAL_ENV", "/venv"),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_that_would_ask_somebody_b053() {
+    fn nothing_is_left_that_would_ask_somebody() {
         let environment = spawned(&[], &[]);
         assert_eq!(
             environment,

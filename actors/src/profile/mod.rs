@@ -5,17 +5,18 @@
 mod hooks;
 mod prompt;
 
-pub(crate) use hooks::{Projected, project_turn};
+pub(crate) use hooks::{Projected, loop_open, project_turn, session_deleted, turn_after};
 pub(crate) use prompt::{PromptInput, build_prompt};
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gent_extension_api::{
-    AgentDefinition, Contribution, Extension, Hook, Host, HostFacts, ModelDriver, SetupError, Tool,
-    TurnProjectionHandler,
+    AgentDefinition, Contribution, Extension, Hook, Host, HostFacts, LoopOpenHandler, ModelDriver,
+    SessionDeletedHandler, SetupError, Tool, TurnAfterHandler, TurnProjectionHandler,
 };
 use gent_protocol::{AgentName, ExtensionId, ProviderId};
 use tracing::warn;
@@ -29,6 +30,10 @@ pub(crate) struct ProfileTool {
     pub(crate) tool: Arc<dyn Tool>,
     /// Its name at providers: `.` became `_`.
     pub(crate) wire_name: String,
+    /// The extension.
+    pub(crate) extension: ExtensionId,
+    /// The extension's version, where it names one.
+    pub(crate) revision: Option<String>,
 }
 
 /// The extensions of one place.
@@ -39,6 +44,9 @@ pub(crate) struct Profile {
     /// In the order in which a default model is looked for.
     pub(crate) drivers: Vec<Arc<dyn ModelDriver>>,
     pub(crate) turn_projections: Vec<(ExtensionId, Arc<dyn TurnProjectionHandler>)>,
+    pub(crate) turn_afters: Vec<(ExtensionId, Arc<dyn TurnAfterHandler>)>,
+    pub(crate) loop_opens: Vec<(ExtensionId, Arc<dyn LoopOpenHandler>)>,
+    pub(crate) session_deleteds: Vec<(ExtensionId, Arc<dyn SessionDeletedHandler>)>,
 }
 
 impl Profile {
@@ -53,6 +61,7 @@ pub(crate) struct ProfileDirectory {
     extensions: Vec<Arc<dyn Extension>>,
     base: HostFacts,
     profiles: Mutex<Kept>,
+    has_turn_after: AtomicBool,
 }
 
 #[derive(Default)]
@@ -64,7 +73,7 @@ struct Kept {
 impl ProfileDirectory {
     /// Profiles of these extensions; `base` is what is true whatever the working directory.
     pub(crate) fn new(extensions: Vec<Arc<dyn Extension>>, base: HostFacts) -> Self {
-        Self { extensions, base, profiles: Mutex::default() }
+        Self { extensions, base, profiles: Mutex::default(), has_turn_after: AtomicBool::new(false) }
     }
 
     /// The profile of a working directory.
@@ -87,6 +96,11 @@ impl ProfileDirectory {
         profile
     }
 
+    /// A profile that was leased has a handler of `turnAfter`.
+    pub(crate) fn has_turn_after(&self) -> bool {
+        self.has_turn_after.load(Ordering::Acquire)
+    }
+
     /// The profile for what has no session: the home directory's, else the root's.
     pub(crate) fn lease_default(&self) -> Arc<Profile> {
         self.lease(self.base.home.as_deref().unwrap_or(Path::new("/")))
@@ -100,6 +114,9 @@ impl ProfileDirectory {
             agents: BTreeMap::new(),
             drivers: Vec::new(),
             turn_projections: Vec::new(),
+            turn_afters: Vec::new(),
+            loop_opens: Vec::new(),
+            session_deleteds: Vec::new(),
         };
         for extension in &self.extensions {
             let mut registration = Registration {
@@ -107,22 +124,30 @@ impl ProfileDirectory {
                 contributions: Vec::new(),
                 hooks: Vec::new(),
             };
-            let setup = AssertUnwindSafe(|| (extension.id(), extension.setup(&mut registration)));
+            let setup = AssertUnwindSafe(|| {
+                (extension.id(), extension.revision(), extension.setup(&mut registration))
+            });
             let outcome = match catch_unwind(setup) {
-                Ok((id, Ok(()))) => admit(&mut profile, &id, registration),
-                Ok((id, Err(error))) => Err((id.to_string(), error)),
+                Ok((id, revision, Ok(()))) => admit(&mut profile, &id, revision, registration),
+                Ok((id, _, Err(error))) => Err((id.to_string(), error)),
                 Err(payload) => Err(("unknown".to_owned(), SetupError::new(panic_message(payload)))),
             };
             if let Err((id, error)) = outcome {
                 warn!(extension.id = id, error = %error, "extension.degraded");
             }
         }
+        self.has_turn_after.fetch_or(!profile.turn_afters.is_empty(), Ordering::AcqRel);
         profile
     }
 }
 
 /// Takes an extension's contributions in, all or none.
-fn admit(profile: &mut Profile, id: &ExtensionId, from: Registration) -> Result<(), (String, SetupError)> {
+fn admit(
+    profile: &mut Profile,
+    id: &ExtensionId,
+    revision: Option<String>,
+    from: Registration,
+) -> Result<(), (String, SetupError)> {
     let refuse = |message: String| Err((id.to_string(), SetupError::new(message)));
     for contribution in &from.contributions {
         match contribution {
@@ -149,7 +174,8 @@ fn admit(profile: &mut Profile, id: &ExtensionId, from: Registration) -> Result<
         match contribution {
             Contribution::Tool(tool) => {
                 let wire_name = wire_name(&tool.declaration().name);
-                profile.tools.push(ProfileTool { tool, wire_name });
+                let (extension, revision) = (id.clone(), revision.clone());
+                profile.tools.push(ProfileTool { tool, wire_name, extension, revision });
             }
             Contribution::Agent(agent) => {
                 profile.agents.insert(agent.name.clone(), agent);
@@ -160,6 +186,9 @@ fn admit(profile: &mut Profile, id: &ExtensionId, from: Registration) -> Result<
     for hook in from.hooks {
         match hook {
             Hook::TurnProjection(handler) => profile.turn_projections.push((id.clone(), handler)),
+            Hook::TurnAfter(handler) => profile.turn_afters.push((id.clone(), handler)),
+            Hook::LoopOpen(handler) => profile.loop_opens.push((id.clone(), handler)),
+            Hook::SessionDeleted(handler) => profile.session_deleteds.push((id.clone(), handler)),
         }
     }
     Ok(())

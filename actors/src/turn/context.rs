@@ -4,19 +4,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-use gent_extension_api::{
-    ApprovalRequest, Context, ContextParts, Decision, Exec, HostFacts, Interaction, InteractionError,
-};
-use gent_protocol::{Approval, ModelId};
+use gent_extension_api::{Context, ContextParts, Exec, HostFacts, Interaction};
+use gent_protocol::ExtensionId;
 use gent_storage::SessionRow;
 use tokio_util::sync::CancellationToken;
 
-use crate::branch::Scope;
+use super::questions::Asking;
+use crate::branch::{BranchKey, HoldCounter, Scope};
+use crate::host::HostVerbs;
 use crate::process::{ProcessExec, ProcessScope};
 use crate::redact::SecretSet;
-use crate::services::{Services, StandingApproval};
+use crate::services::Services;
 
 /// What the contexts of a turn have in common.
 pub(crate) struct TurnFacets {
@@ -24,44 +22,57 @@ pub(crate) struct TurnFacets {
     pub(crate) facts: Arc<HostFacts>,
     pub(crate) cwd: PathBuf,
     pub(crate) secrets: Arc<SecretSet>,
-    pub(crate) interaction: Arc<dyn Interaction>,
+    pub(crate) asking: Asking,
+    holds: HoldCounter,
     services: Arc<Services>,
     scope: Scope,
 }
 
 impl TurnFacets {
-    /// The facets of a turn; `model` decides which calls have a standing approval.
+    /// The facets of a turn.
     pub(crate) fn new(
         services: Arc<Services>,
         scope: Scope,
         session: Arc<SessionRow>,
         facts: Arc<HostFacts>,
-        approval: Approval,
-        model: Option<ModelId>,
+        asking: Asking,
+        holds: HoldCounter,
     ) -> Self {
-        let standing = Arc::clone(&services.standing_approval);
         Self {
             cwd: facts.cwd.clone(),
             session,
             facts,
             secrets: Arc::clone(&services.secrets),
-            interaction: Arc::new(FixedAnswer { approval, model, standing }),
+            asking,
+            holds,
             services,
             scope,
         }
     }
 
-    /// A context whose work ends with `cancelled`.
-    pub(crate) fn context(&self, branch: &gent_protocol::BranchId, cancelled: CancellationToken) -> Context {
+    /// A context whose work ends with `cancelled` and which asks through `interaction`.
+    pub(crate) fn context(
+        &self,
+        key: &BranchKey,
+        extension: &ExtensionId,
+        cancelled: CancellationToken,
+        interaction: Arc<dyn Interaction>,
+    ) -> Context {
         Context::new(ContextParts {
             session_id: self.session.session.id.clone(),
-            branch_id: branch.clone(),
+            branch_id: key.branch.clone(),
             cwd: self.cwd.clone(),
             session_created_at: self.session.session.created_at,
             facts: Arc::clone(&self.facts),
             exec: self.exec(cancelled.clone()),
             cancelled,
-            interaction: Arc::clone(&self.interaction),
+            session: Arc::new(HostVerbs {
+                services: Arc::clone(&self.services),
+                key: key.clone(),
+                extension: extension.clone(),
+                holds: self.holds.clone(),
+            }),
+            interaction,
             file_lock: self.services.file_locks.clone(),
             redactor: self.secrets.clone(),
         })
@@ -76,29 +87,5 @@ impl TurnFacets {
             tasks: self.scope.tasks().clone(),
         };
         Arc::new(ProcessExec::new(Arc::clone(&self.services.processes), scope))
-    }
-}
-
-/// The answer where nobody can be asked: the session's own, or one that stands for a few known calls.
-struct FixedAnswer {
-    approval: Approval,
-    model: Option<ModelId>,
-    standing: Arc<dyn StandingApproval>,
-}
-
-impl Interaction for FixedAnswer {
-    fn approve<'a>(&'a self, request: ApprovalRequest) -> BoxFuture<'a, Result<Decision, InteractionError>> {
-        let stands = self.model.as_ref().is_some_and(|model| self.standing.allows(model, &request));
-        let decision = if self.approval == Approval::Approve || stands {
-            Decision { approved: true, notes: None }
-        } else {
-            Decision {
-                approved: false,
-                notes: Some(
-                    "nobody can be asked here: start the run with --approve-all to allow such calls".into(),
-                ),
-            }
-        };
-        futures_util::future::ready(Ok(decision)).boxed()
     }
 }

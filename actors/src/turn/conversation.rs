@@ -1,6 +1,6 @@
 //! Owns the part of a branch's messages that a turn works on: read from the newest backwards until the window
 //! is full, then grown message by message. Each message is bounded once and shared from then on, so that every
-//! request begins with the bytes of the one before. Tested below and end to end (B017, E19, H20).
+//! request begins with the bytes of the one before. Tested below and end to end (E19, H20).
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ pub(crate) enum TurnFailure {
     #[error("the turn could not be stored: {0}")]
     Store(#[from] StoreError),
     /// No request can be built.
-    #[error("{source} projecting the context for {model}")]
+    #[error("{source} (the window of {model})")]
     Window {
         /// The model.
         model: ModelId,
@@ -46,6 +46,14 @@ pub(crate) enum TurnFailure {
     CorruptResult {
         /// The call.
         call: String,
+    },
+    /// A call that waited for an answer cannot be run with the tools that are there now.
+    #[error("the call of '{tool}' that waited for an answer did not run: {reason}")]
+    Replay {
+        /// The tool.
+        tool: String,
+        /// Why, in one word.
+        reason: &'static str,
     },
     /// The engine's own code broke.
     #[error("the turn broke: {message}")]

@@ -1,5 +1,6 @@
 //! Owns how the pieces of an answer become the parts of a message. Bounded: an answer beyond its limits breaks
-//! off as a failed stream, and what came before is kept. Pure. Tested below (E18, B023, B025 with the drivers).
+//! off as a failed stream, and what came before is kept. Pure. Tested below (E18),
+//! calls without id or number with the drivers.
 
 use std::collections::HashSet;
 

@@ -1,6 +1,7 @@
 //! Owns the sums of a turn: tokens and cost. A step whose count is unknown makes the turn's sum unknown.
 //! Pure. Tested below (G11, G12, G13).
 
+use gent_extension_api::KnownUsage;
 use gent_protocol::{Pricing, Usage};
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,15 @@ impl Ledger {
     pub(crate) fn mark_partial(&mut self) {
         self.is_usage_partial = true;
         self.is_cost_partial = true;
+    }
+
+    /// What is known of the turn's spending, and whether that is all of it.
+    pub(crate) fn known(&self) -> KnownUsage {
+        KnownUsage {
+            known: self.usage,
+            cost_usd: (self.cost > 0.0).then_some(self.cost),
+            complete: self.usage().is_some(),
+        }
     }
 
     /// The turn's tokens, when every step's are known.

@@ -9,6 +9,7 @@
 //! `turn.streamEnd` (the answer and its record) → `turn.toolEnd`* → the next `turn.project` (the results).
 //! The receipt is the actor's. Tested beside each part and end to end.
 
+mod binding;
 mod bound;
 mod context;
 mod conversation;
@@ -18,6 +19,7 @@ mod fold;
 mod ledger;
 mod outcome;
 mod prepare;
+mod questions;
 mod resume;
 mod rows;
 mod run;
@@ -28,9 +30,11 @@ mod tool_call;
 mod tool_phase;
 mod window;
 
+pub(crate) use context::TurnFacets;
 pub(crate) use failure::{TurnFailure, panic_message};
 pub(crate) use ledger::Ledger;
 pub(crate) use outcome::Ending;
+pub(crate) use questions::{Asking, NoCall};
 pub(crate) use rows::Progress;
-pub(crate) use run::{TurnEnd, TurnJob, run};
+pub(crate) use run::{Seen, TurnEnd, TurnJob, run};
 pub(crate) use settle::settle;

@@ -89,6 +89,16 @@ pub(crate) enum Unrun {
     Truncated,
     /// What was recorded of the call cannot be read.
     CorruptResult,
+    /// It waited for an answer, and which tool it was meant for is not recorded.
+    MissingBinding,
+    /// It waited for an answer, and the tool is no longer there.
+    ToolUnavailable,
+    /// It waited for an answer, and the tool no longer says which version it is.
+    MissingSourceIdentity,
+    /// It waited for an answer, and the tool is another version now.
+    SourceMismatch,
+    /// It waited for an answer, and the tool takes another input now.
+    SchemaMismatch,
 }
 
 impl Unrun {
@@ -100,6 +110,11 @@ impl Unrun {
             Self::StepLimit => "StepLimit",
             Self::Truncated => "Truncated",
             Self::CorruptResult => "CorruptResult",
+            Self::MissingBinding => "MissingBinding",
+            Self::ToolUnavailable => "ToolUnavailable",
+            Self::MissingSourceIdentity => "MissingSourceIdentity",
+            Self::SourceMismatch => "SourceMismatch",
+            Self::SchemaMismatch => "SchemaMismatch",
         }
     }
 
@@ -111,6 +126,18 @@ impl Unrun {
             Self::StepLimit => "the turn has no step left in which this call could be answered",
             Self::Truncated => "the answer was cut before it was complete, so this call did not run",
             Self::CorruptResult => "what was recorded of this call cannot be read",
+            Self::MissingBinding => {
+                "the call waited for an answer, and the tool it was meant for cannot be told: it did not run"
+            }
+            Self::ToolUnavailable => {
+                "the call waited for an answer, and its tool is gone meanwhile: it did not run"
+            }
+            Self::MissingSourceIdentity | Self::SourceMismatch => {
+                "the call waited for an answer, and its tool was replaced meanwhile: it did not run"
+            }
+            Self::SchemaMismatch => {
+                "the call waited for an answer, and its tool takes another input now: it did not run"
+            }
         }
     }
 }

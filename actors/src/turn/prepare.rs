@@ -8,14 +8,15 @@ use gent_extension_api::{
     Access, AgentDefinition, LanguageModel, ModelDriver, ToolDeclaration, TurnProjectionInput, WireTool,
 };
 use gent_protocol::{
-    AgentEvent, Message, MessageId, MessageKind, MessageMetadata, Millis, Ordinal, Part, Role,
+    AgentEvent, ExtensionId, Message, MessageId, MessageKind, MessageMetadata, Millis, Ordinal, Part, Role,
     assistant_message_id, model_change_message_id,
 };
-use gent_storage::{TurnRow, metrics_get};
+use gent_storage::{StoreError, TurnRow, message_get, metrics_get};
 
 use super::context::TurnFacets;
 use super::conversation::Conversation;
 use super::failure::TurnFailure;
+use super::questions::{Asking, NoCall};
 use super::rows::Progress;
 use super::run::TurnJob;
 use super::window::{Budget, Measure, budget};
@@ -38,6 +39,8 @@ pub(crate) struct Turn {
     pub(crate) wire_tools: Arc<[WireTool]>,
     pub(crate) system: Arc<[String]>,
     pub(crate) notice: Option<String>,
+    /// Of the notices that are shown.
+    pub(crate) notice_keys: Vec<String>,
     pub(crate) budget: Budget,
     pub(crate) measure: Option<Measure>,
     pub(crate) conversation: Conversation,
@@ -124,6 +127,7 @@ struct Parts {
     wire_tools: Arc<[WireTool]>,
     system: Arc<[String]>,
     notice: Option<String>,
+    notice_keys: Vec<String>,
     budget: Budget,
     measure: Option<Measure>,
     conversation: Conversation,
@@ -148,6 +152,7 @@ impl Parts {
             wire_tools: self.wire_tools,
             system: self.system,
             notice: self.notice,
+            notice_keys: self.notice_keys,
             budget: self.budget,
             measure: self.measure,
             conversation: self.conversation,
@@ -168,23 +173,32 @@ async fn assemble(
     cwd: PathBuf,
 ) -> Result<Parts, TurnFailure> {
     let (driver, model) = route::resolve(profile, route, access).await?;
+    let asking = Asking {
+        approval: job.row.approval.unwrap_or(job.session.session.approval),
+        can_ask: can_ask(job).await?,
+        model: Some(route.model.clone()),
+        standing: Arc::clone(&job.services.standing_approval),
+    };
+    let can_ask = asking.can_ask;
     let facets = TurnFacets::new(
         Arc::clone(&job.services),
         job.scope.clone(),
         Arc::clone(&job.session),
         Arc::clone(&profile.facts),
-        job.row.approval.unwrap_or(job.session.session.approval),
-        Some(route.model.clone()),
+        asking,
+        job.holds.clone(),
     );
-    let context = facets.context(&job.key.branch, job.latch.clone());
-    let input = TurnProjectionInput { agent: agent.clone(), interactive: true };
-    let projected = project_turn(profile, &context, &input).await;
-    let tools = model_tools(profile, agent, &projected);
+    let context_of =
+        |extension: &ExtensionId| facets.context(&job.key, extension, job.latch.clone(), Arc::new(NoCall));
+    let input = TurnProjectionInput { agent: agent.clone(), interactive: can_ask };
+    let projected = project_turn(profile, context_of, &input).await;
+    let tools = model_tools(profile, agent, &projected, can_ask);
     let wire_tools = wire_tools(&tools);
     announce(job, &projected.failures, model.as_ref()).await?;
     let declarations: Vec<&ToolDeclaration> = tools.iter().map(|tool| tool.tool.declaration()).collect();
     let started = local_day(job.session.session.created_at);
     let today = local_day(job.services.env.now());
+    let notice_keys = projected.notices.iter().flat_map(|notice| notice.keys.clone()).collect();
     let prompt = build_prompt(PromptInput {
         facts: &profile.facts,
         agent,
@@ -222,6 +236,7 @@ async fn assemble(
         wire_tools,
         system: prompt.blocks.into(),
         notice: prompt.notice,
+        notice_keys,
         budget,
         measure: known.last_measure.and_then(measure),
         conversation,
@@ -265,10 +280,32 @@ async fn announce(job: &TurnJob, failures: &[String], model: &dyn LanguageModel)
     Ok(write.await?)
 }
 
-fn model_tools(profile: &Profile, agent: &AgentDefinition, projected: &Projected) -> Vec<ProfileTool> {
+/// Somebody can be asked: in a session of a user's own always, in a spawned one only where a client opened the turn.
+async fn can_ask(job: &TurnJob) -> Result<bool, StoreError> {
+    let session = &job.session.session;
+    let is_spawned = session.parent_session_id.is_some()
+        && session.thread_id.as_ref().is_none_or(|thread| *thread == session.id);
+    if !is_spawned {
+        return Ok(true);
+    }
+    let (branch, opening) = (job.key.branch.clone(), job.row.message_id.clone());
+    let read = job.writer.store().read("turn.opening", move |txn| message_get(txn, &branch, &opening));
+    let metadata = read.await?.and_then(|stored| stored.message.metadata);
+    Ok(metadata.is_some_and(|metadata| metadata.from_client))
+}
+
+fn model_tools(
+    profile: &Profile,
+    agent: &AgentDefinition,
+    projected: &Projected,
+    can_ask: bool,
+) -> Vec<ProfileTool> {
     let is_shown = |tool: &&ProfileTool| {
-        let name = &tool.tool.declaration().name;
-        agent.admits(name) && projected.model_set.as_ref().is_none_or(|set| set.contains(name))
+        let declaration = tool.tool.declaration();
+        let name = &declaration.name;
+        (can_ask || !declaration.interactive)
+            && agent.admits(name)
+            && projected.model_set.as_ref().is_none_or(|set| set.contains(name))
     };
     profile.tools.iter().filter(is_shown).cloned().collect()
 }

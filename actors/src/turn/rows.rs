@@ -1,6 +1,7 @@
 //! Owns what a turn keeps in its row beside the columns: its sums and how its last step ended.
 //! With it a restart goes on exactly where the last commit stood. Tested below and by every crash test.
 
+use gent_protocol::MessageId;
 use gent_storage::TurnRow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,6 +17,9 @@ pub(crate) struct Progress {
     /// How the last committed step ended; absent before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last: Option<Outcome>,
+    /// What was said to it and has joined it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) joined: Vec<MessageId>,
 }
 
 impl Progress {

@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
-use gent_protocol::{CustomType, continuation_message_id};
-use gent_storage::{SessionRow, StoreError, TurnRow};
+use gent_protocol::{CustomType, MessageId, continuation_message_id};
+use gent_storage::{SessionRow, StoreError, TurnRow, message_insert, turn_put};
 use tokio_util::sync::CancellationToken;
 
 use super::failure::TurnFailure;
 use super::ledger::Ledger;
 use super::outcome::{Ending, Next, next_after};
 use super::prepare::{Prepared, Turn, prepare};
-use super::resume::resume;
+use super::resume::{Resumed, resume};
 use super::rows::Progress;
 use super::step::{run_step, store_messages};
-use super::tool_phase::run_calls;
-use crate::branch::{BranchKey, BranchWriter, Scope};
+use super::tool_phase::{Known, Phase, Results, run_calls};
+use crate::branch::{BranchKey, BranchWriter, HoldCounter, Rank, Scope, SteerFlag, join_steers};
 use crate::services::Services;
 
 /// A turn that is to run.
@@ -28,12 +28,24 @@ pub(crate) struct TurnJob {
     pub(crate) latch: CancellationToken,
     /// Fires when the server drains: the turn is put aside at its next step boundary.
     pub(crate) drain: CancellationToken,
+    /// Up while something may wait that is said to this turn.
+    pub(crate) steers: SteerFlag,
+    pub(crate) holds: HoldCounter,
     pub(crate) session: Arc<SessionRow>,
     pub(crate) row: TurnRow,
     /// Steps or spending of an earlier process may be unknown.
     pub(crate) is_resumed_after_death: bool,
     /// Nobody asked for it since the server started: it may wait for a credential.
     pub(crate) is_unattended: bool,
+}
+
+/// What a turn was shown beside its conversation.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Seen {
+    /// Keys of the notices that its last request carried, where it was answered.
+    pub(crate) notices: Vec<String>,
+    /// What was said to it while it ran.
+    pub(crate) joined: Vec<MessageId>,
 }
 
 /// How a run of a turn ended.
@@ -48,9 +60,12 @@ pub(crate) enum TurnEnd {
         ledger: Ledger,
         /// Steps that were committed.
         n_steps: u32,
+        seen: Seen,
     },
     /// It was put aside at a step boundary.
     Drained(TurnRow),
+    /// Its calls have ended or wait for an answer, and one waits.
+    Parked(TurnRow),
     /// It needs a key that nobody has offered since the server started.
     WaitsForCredential {
         row: TurnRow,
@@ -84,7 +99,7 @@ pub(crate) async fn run(job: TurnJob) -> TurnEnd {
 }
 
 fn over(ending: Ending, error: Option<String>, ledger: Ledger, n_steps: u32) -> TurnEnd {
-    TurnEnd::Over { ending, error, is_phase_failure: false, ledger, n_steps }
+    TurnEnd::Over { ending, error, is_phase_failure: false, ledger, n_steps, seen: Seen::default() }
 }
 
 fn failed(failure: TurnFailure, ledger: Ledger, n_steps: u32) -> TurnEnd {
@@ -97,6 +112,7 @@ fn failed(failure: TurnFailure, ledger: Ledger, n_steps: u32) -> TurnEnd {
         is_phase_failure: true,
         ledger,
         n_steps,
+        seen: Seen::default(),
     }
 }
 
@@ -104,10 +120,14 @@ fn failed(failure: TurnFailure, ledger: Ledger, n_steps: u32) -> TurnEnd {
 enum Stopped {
     Ending(Ending),
     Drained,
+    Parked,
 }
 
 async fn steps(turn: &mut Turn) -> Result<Stopped, TurnFailure> {
-    let mut next = resume(turn).await?;
+    let mut next = match resume(turn).await? {
+        Resumed::Next(next) => next,
+        Resumed::Parked => return Ok(parked(turn)),
+    };
     loop {
         match next {
             Next::Stop(ending) => return Ok(Stopped::Ending(ending)),
@@ -129,20 +149,66 @@ async fn steps(turn: &mut Turn) -> Result<Stopped, TurnFailure> {
         if turn.job.row.step >= turn.max_steps {
             return Ok(Stopped::Ending(Ending::UNANSWERED));
         }
+        if turn.job.row.step + 1 < turn.max_steps {
+            join(turn).await?;
+        }
         let step = run_step(turn).await?;
         if let Some(fatal) = step.fatal {
             return Err(fatal);
         }
         if !step.calls.is_empty() {
-            let results = run_calls(turn, &step.assistant, &step.calls).await?;
-            turn.boundary.push(results.message);
-            if let Some(broke) = results.broke {
-                return Err(broke);
+            match run_calls(turn, &step.assistant, &step.calls, Known::of_new_step()).await? {
+                Phase::Parked => return Ok(parked(turn)),
+                Phase::Done(results) => {
+                    let Results { message, broke } = *results;
+                    turn.boundary.push(message);
+                    if let Some(broke) = broke {
+                        return Err(broke);
+                    }
+                }
             }
         }
         let is_final = turn.job.row.step >= turn.max_steps;
         next = next_after(&step.outcome, turn.job.row.continuations, is_final);
+        // Said while the answer came: the turn goes on with it instead of ending.
+        if next == Next::Stop(Ending::ANSWERED) && !is_final && join(turn).await? {
+            next = Next::Step;
+        }
     }
+}
+
+/// The calls of the step wait, unless the turn was stopped meanwhile: then they are settled with its receipt.
+fn parked(turn: &Turn) -> Stopped {
+    if turn.job.latch.is_cancelled() { Stopped::Ending(Ending::INTERRUPTED) } else { Stopped::Parked }
+}
+
+/// Takes what was said to the turn into its transcript, behind what the step before left to store. True when there was
+/// something.
+async fn join(turn: &mut Turn) -> Result<bool, TurnFailure> {
+    if !turn.job.steers.is_up() || turn.job.latch.is_cancelled() {
+        return Ok(false);
+    }
+    // Down before the look: what comes from now on raises it again.
+    turn.job.steers.set(false);
+    let boundary = std::mem::take(&mut turn.boundary);
+    let job = &turn.job;
+    let (key, row, at) = (job.key.clone(), job.row.clone(), job.services.env.now());
+    let left = boundary.clone();
+    let write = job.writer.write(Rank::Step, "turn.joinSteers", move |txn| {
+        for message in &left {
+            message_insert(txn, message)?;
+        }
+        turn_put(txn, &row)?;
+        join_steers(txn, &key, at)
+    });
+    let joined = write.await?;
+    turn.stored_row = Some(turn.job.row.clone());
+    let has_joined = !joined.is_empty();
+    turn.progress.joined.extend(joined.iter().map(|message| message.id.clone()));
+    for message in boundary.into_iter().chain(joined) {
+        turn.conversation.push(message);
+    }
+    Ok(has_joined)
 }
 
 /// Stores what is left to store and says how the turn ended.
@@ -151,9 +217,17 @@ async fn finish(mut turn: Turn, result: Result<Stopped, TurnFailure>) -> TurnEnd
     let stored = store_messages(&turn, left).await;
     let ledger = turn.progress.ledger.clone();
     let n_steps = turn.job.row.step;
-    match (result, stored) {
+    let mut ended = match (result, stored) {
         (Err(failure), _) | (Ok(_), Err(failure)) => failed(failure, ledger, n_steps),
         (Ok(Stopped::Ending(ending)), Ok(())) => over(ending, None, ledger, n_steps),
         (Ok(Stopped::Drained), Ok(())) => TurnEnd::Drained(turn.job.row),
+        (Ok(Stopped::Parked), Ok(())) => TurnEnd::Parked(turn.job.row),
+    };
+    if let TurnEnd::Over { ending, seen, .. } = &mut ended {
+        seen.joined = turn.progress.joined;
+        if *ending == Ending::ANSWERED {
+            seen.notices = turn.notice_keys;
+        }
     }
+    ended
 }

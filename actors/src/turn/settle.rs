@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use gent_protocol::{
-    Message, MessageKind, Millis, Part, Role, ToolCall, ToolCallId, ToolOutcome, assistant_message_id,
-    tool_result_message_id,
+    Message, MessageId, MessageKind, Millis, Part, Role, ToolCall, ToolCallId, ToolOutcome,
+    assistant_message_id, tool_result_message_id,
 };
 use gent_storage::{
     StoreError, ToolTerminal, TurnRow, WriteTxn, message_get, message_insert, tool_terminals,
@@ -26,13 +26,19 @@ pub(crate) struct Settled {
     pub(crate) corrupt: Option<ToolCallId>,
 }
 
-/// Gives the calls of a turn's last committed step their results, where they have none. Needs no model and no tool.
-pub(crate) fn settle(
+/// The calls of a step whose results are not stored, and what is recorded of them.
+pub(crate) struct OpenStep {
+    pub(crate) assistant: MessageId,
+    pub(crate) calls: Vec<ToolCall>,
+    recorded: Vec<ToolTerminal>,
+}
+
+/// The last committed step of a turn, where its calls have no results.
+pub(crate) fn open_step(
     txn: &mut WriteTxn<'_>,
     key: &BranchKey,
     row: &TurnRow,
-    at: Millis,
-) -> Result<Option<Settled>, StoreError> {
+) -> Result<Option<OpenStep>, StoreError> {
     if row.step == 0 {
         return Ok(None);
     }
@@ -48,7 +54,21 @@ pub(crate) fn settle(
         return Ok(None);
     }
     let recorded = tool_terminals(txn, &key.session, &key.branch, &assistant)?;
-    let (outcomes, corrupt) = match outcomes(&calls, &recorded) {
+    Ok(Some(OpenStep { assistant, calls, recorded }))
+}
+
+/// Gives the calls of a turn's last committed step their results, where they have none. Needs no model and no tool.
+/// A call of `reasons` did not run for that reason, any other one was interrupted.
+pub(crate) fn settle(
+    txn: &mut WriteTxn<'_>,
+    key: &BranchKey,
+    row: &TurnRow,
+    at: Millis,
+    reasons: &HashMap<ToolCallId, Unrun>,
+) -> Result<Option<Settled>, StoreError> {
+    let Some(OpenStep { assistant, calls, recorded }) = open_step(txn, key, row)? else { return Ok(None) };
+    let results = tool_result_message_id(&row.message_id, row.step);
+    let (outcomes, corrupt) = match outcomes(&calls, &recorded, reasons) {
         Ok(outcomes) => (outcomes, None),
         Err(corrupt) => {
             let refused = calls.iter().map(|call| unrun(&call.id, &call.name, Unrun::CorruptResult));
@@ -79,13 +99,28 @@ pub(crate) fn settle(
     Ok(Some(Settled { results: message, corrupt }))
 }
 
+impl OpenStep {
+    /// The recorded result of a call, if it has one. Fails with the call whose record cannot be read.
+    pub(crate) fn recorded(&self, call: &ToolCall) -> Option<Result<ToolOutcome, ToolCallId>> {
+        let terminal = self.recorded.iter().find(|terminal| terminal.call == call.id)?;
+        Some(recorded_outcome(call, terminal))
+    }
+}
+
 /// The result of each call: the recorded one, else that it was interrupted. Fails with the call whose record
 /// cannot be read.
-fn outcomes(calls: &[ToolCall], recorded: &[ToolTerminal]) -> Result<Vec<ToolOutcome>, ToolCallId> {
+fn outcomes(
+    calls: &[ToolCall],
+    recorded: &[ToolTerminal],
+    reasons: &HashMap<ToolCallId, Unrun>,
+) -> Result<Vec<ToolOutcome>, ToolCallId> {
     let by_call: HashMap<&ToolCallId, &ToolTerminal> =
         recorded.iter().map(|terminal| (&terminal.call, terminal)).collect();
     let of_call = |call: &ToolCall| match by_call.get(&call.id) {
-        None => Ok(unrun(&call.id, &call.name, Unrun::Interrupted)),
+        None => {
+            let why = reasons.get(&call.id).copied().unwrap_or(Unrun::Interrupted);
+            Ok(unrun(&call.id, &call.name, why))
+        }
         Some(terminal) => recorded_outcome(call, terminal),
     };
     calls.iter().map(of_call).collect()
@@ -131,7 +166,8 @@ mod tests {
 
     #[test]
     fn a_recorded_result_is_kept_and_a_missing_one_is_interrupted_e3() {
-        let settled = outcomes(&[call("a"), call("b")], &[terminal("b", "{\"x\":1}")]).unwrap();
+        let settled =
+            outcomes(&[call("a"), call("b")], &[terminal("b", "{\"x\":1}")], &HashMap::new()).unwrap();
         assert_eq!(settled[0].result["reason"], json!("Interrupted"));
         assert!(settled[0].is_failure);
         assert_eq!((&settled[1].result, settled[1].is_failure), (&json!({"x": 1}), false));
@@ -139,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_record_that_cannot_be_read_is_named_e7() {
-        let corrupt = outcomes(&[call("a"), call("b")], &[terminal("b", "{")]).unwrap_err();
+        let corrupt = outcomes(&[call("a"), call("b")], &[terminal("b", "{")], &HashMap::new()).unwrap_err();
         assert_eq!(corrupt.as_str(), "b");
     }
 }

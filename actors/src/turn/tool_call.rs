@@ -2,22 +2,33 @@
 //! A failure of any kind is a failed result; a panic is reported beside it. Tested end to end (D9, E14–E16).
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use gent_extension_api::{Redactor, Tool, ToolContext, ToolError};
 use gent_protocol::{MessageId, ToolCall, ToolOutcome};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
-use tokio_util::sync::DropGuard;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{info, warn};
 
+use super::binding::Binding;
 use super::conversation::unrun;
 use super::failure::panic_message;
 use super::outcome::Unrun;
 use super::prepare::Turn;
+use super::questions::CallQuestions;
 use crate::limits::{SUMMARY_CHARS, TOOL_STOP_GRACE};
+use crate::profile::ProfileTool;
+
+/// What a run of a call came to.
+pub(crate) enum Called {
+    Ended(Box<Ended>),
+    /// It asked and waits for the answer: nothing of it is left but the question.
+    Waits,
+}
 
 /// A call that is over.
-pub(crate) struct Called {
+pub(crate) struct Ended {
     pub(crate) outcome: ToolOutcome,
     pub(crate) summary: Option<String>,
     /// What the tool's code said when it broke.
@@ -29,11 +40,18 @@ pub(crate) async fn run_call(turn: &Turn, assistant: &MessageId, call: &ToolCall
     let began = turn.job.services.env.monotonic();
     let called = call_tool(turn, assistant, call).await;
     let took = turn.job.services.env.monotonic().saturating_sub(began);
+    let failed = match &called {
+        Called::Ended(ended) => ended.outcome.is_failure,
+        Called::Waits => {
+            info!(session.id = %turn.job.key.session, tool.call_id = %call.id, "tool.waits_for_answer");
+            return called;
+        }
+    };
     info!(
         session.id = %turn.job.key.session,
         tool.name = call.name,
         tool.call_id = %call.id,
-        tool.failed = called.outcome.is_failure,
+        tool.failed = failed,
         duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         "tool.completed"
     );
@@ -41,13 +59,27 @@ pub(crate) async fn run_call(turn: &Turn, assistant: &MessageId, call: &ToolCall
 }
 
 async fn call_tool(turn: &Turn, assistant: &MessageId, call: &ToolCall) -> Called {
+    let parked = CancellationToken::new();
+    match ended_call(turn, assistant, call, &parked).await {
+        Some(ended) => Called::Ended(Box::new(ended)),
+        None => Called::Waits,
+    }
+}
+
+/// Runs the tool; nothing when the call waits for an answer.
+async fn ended_call(
+    turn: &Turn,
+    assistant: &MessageId,
+    call: &ToolCall,
+    parked: &CancellationToken,
+) -> Option<Ended> {
     if turn.job.latch.is_cancelled() {
-        return interrupted(call);
+        return Some(interrupted(call));
     }
     let Some(found) = turn.tools.iter().find(|tool| tool.wire_name == call.name) else {
         let known: Vec<&str> = turn.tools.iter().map(|tool| tool.wire_name.as_str()).collect();
         let message = format!("unknown tool '{}': the tools are {}", call.name, known.join(", "));
-        return failed(turn, call, message);
+        return Some(failed(turn, call, message));
     };
     if let Value::String(raw) = &call.params {
         let message = format!(
@@ -55,11 +87,16 @@ async fn call_tool(turn: &Turn, assistant: &MessageId, call: &ToolCall) -> Calle
             call.name,
             raw.chars().count()
         );
-        return failed(turn, call, message);
+        return Some(failed(turn, call, message));
     }
     let stop = turn.job.latch.child_token();
     let context = ToolContext {
-        context: turn.facets.context(&turn.job.key.branch, stop.clone()),
+        context: turn.facets.context(
+            &turn.job.key,
+            &found.extension,
+            stop.clone(),
+            Arc::new(questions(turn, assistant, call, found, parked)),
+        ),
         tool_call_id: call.id.clone(),
         assistant_message_id: assistant.clone(),
     };
@@ -70,21 +107,51 @@ async fn call_tool(turn: &Turn, assistant: &MessageId, call: &ToolCall) -> Calle
     let _ends = EndsWithCall { task: running.abort_handle(), _told: stop.drop_guard() };
     let ended = tokio::select! {
         ended = &mut running => Some(ended),
+        () = parked.cancelled() => {
+            running.abort();
+            // Its work is gone before the question can be answered and the call runs again.
+            drop((&mut running).await);
+            return None;
+        }
         () = turn.job.latch.cancelled() => {
             tokio::time::timeout(TOOL_STOP_GRACE, &mut running).await.ok()
         }
     };
-    match ended {
+    Some(match ended {
         None | Some(Ok(None)) => interrupted(call),
         Some(Ok(Some(result))) => finished(turn, &*found.tool, call, result),
         Some(Err(error)) if error.is_panic() => {
             let message = panic_message(error.into_panic());
             warn!(tool.name = call.name, error = message, "tool.execute.failed");
-            let mut called = failed(turn, call, format!("the tool '{}' broke", call.name));
-            called.panicked = Some(message);
-            called
+            let mut ended = failed(turn, call, format!("the tool '{}' broke", call.name));
+            ended.panicked = Some(message);
+            ended
         }
         Some(Err(_)) => interrupted(call),
+    })
+}
+
+/// How this run of the call asks.
+fn questions(
+    turn: &Turn,
+    assistant: &MessageId,
+    call: &ToolCall,
+    tool: &ProfileTool,
+    parked: &CancellationToken,
+) -> CallQuestions {
+    let job = &turn.job;
+    CallQuestions {
+        asking: turn.facets.asking.clone(),
+        services: Arc::clone(&job.services),
+        secrets: Arc::clone(&turn.facets.secrets),
+        writer: job.writer.clone(),
+        key: job.key.clone(),
+        turn: job.row.message_id.clone(),
+        assistant: assistant.clone(),
+        call: call.id.clone(),
+        binding: Binding::of(tool, &job.services.node_start).to_value(),
+        asked: AtomicU32::new(0),
+        parked: parked.clone(),
     }
 }
 
@@ -100,7 +167,7 @@ impl Drop for EndsWithCall {
     }
 }
 
-fn finished(turn: &Turn, tool: &dyn Tool, call: &ToolCall, result: Result<Value, ToolError>) -> Called {
+fn finished(turn: &Turn, tool: &dyn Tool, call: &ToolCall, result: Result<Value, ToolError>) -> Ended {
     match result {
         Ok(mut value) => {
             let own = tool.summary(&call.params, &value);
@@ -114,14 +181,14 @@ fn finished(turn: &Turn, tool: &dyn Tool, call: &ToolCall, result: Result<Value,
                 provider_executed: false,
                 options: None,
             };
-            Called { outcome, summary: Some(cut_line(&summary)), panicked: None }
+            Ended { outcome, summary: Some(cut_line(&summary)), panicked: None }
         }
         Err(ToolError::TellModel(message)) => failed(turn, call, message),
         Err(ToolError::TellModelWith { message, mut result }) => {
             turn.facets.secrets.redact_value(&mut result);
-            let mut called = failed(turn, call, message);
-            called.outcome.result = result;
-            called
+            let mut ended = failed(turn, call, message);
+            ended.outcome.result = result;
+            ended
         }
         Err(ToolError::Broken { message }) => {
             warn!(tool.name = call.name, error = message, "tool.execute.failed");
@@ -130,7 +197,7 @@ fn finished(turn: &Turn, tool: &dyn Tool, call: &ToolCall, result: Result<Value,
     }
 }
 
-fn failed(turn: &Turn, call: &ToolCall, message: String) -> Called {
+fn failed(turn: &Turn, call: &ToolCall, message: String) -> Ended {
     let message = turn.facets.secrets.redact(&message);
     let summary = Some(cut_line(&message));
     let outcome = ToolOutcome {
@@ -141,12 +208,12 @@ fn failed(turn: &Turn, call: &ToolCall, message: String) -> Called {
         provider_executed: false,
         options: None,
     };
-    Called { outcome, summary, panicked: None }
+    Ended { outcome, summary, panicked: None }
 }
 
-fn interrupted(call: &ToolCall) -> Called {
+fn interrupted(call: &ToolCall) -> Ended {
     let outcome = unrun(&call.id, &call.name, Unrun::Interrupted);
-    Called { outcome, summary: Some("stopped".to_owned()), panicked: None }
+    Ended { outcome, summary: Some("stopped".to_owned()), panicked: None }
 }
 
 /// The head of a result, where the tool has no line of its own.

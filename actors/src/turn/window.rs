@@ -30,7 +30,10 @@ pub(crate) enum WindowError {
     #[error("ReserveExhausted")]
     ReserveExhausted,
     /// The newest turn alone is larger than what is left for messages.
-    #[error("BudgetExceeded: {needed} tokens are needed, {available} are available")]
+    #[error(
+        "BudgetExceeded: the newest turn needs about {needed} tokens and {available} are left for messages; send \
+         less, or use a model with a larger window"
+    )]
     BudgetExceeded {
         /// Estimated tokens of the newest turn.
         needed: u64,

@@ -1,7 +1,17 @@
 //! Owns the tests of the engine as a whole, in one process: a real store, a scripted model, real actors.
 //! Nothing here knows a socket; those tests are in the package `gent-e2e`.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail loudly")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail loudly"
+)]
 
+mod repeats;
 mod rig;
+mod steers;
+mod stops;
 mod turns;
+mod waiting;

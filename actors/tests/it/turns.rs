@@ -1,32 +1,13 @@
 //! Owns the reference traces that need no process and no socket.
 
-use gent_extension_api::{FailureKind, FinishReason, ProviderFailure, StreamPart, StreamedCall};
-use serde_json::json;
+use std::time::Duration;
 
-use crate::rig::{Answer, Rig};
+use gent_extension_api::{FailureKind, ProviderFailure, StreamPart};
 
-fn text(text: &str) -> Answer {
-    Ok(vec![
-        Ok(StreamPart::Text { text: text.into() }),
-        Ok(StreamPart::Finish { reason: FinishReason::Stop }),
-    ])
-}
+use crate::rig::{Rig, calls, text};
 
-fn calls(calls: &[(&str, &str, &str)]) -> Answer {
-    let mut parts: Vec<_> = calls
-        .iter()
-        .map(|(id, name, say)| {
-            Ok(StreamPart::ToolCall(StreamedCall {
-                id: Some((*id).into()),
-                name: (*name).into(),
-                params: json!({ "say": say }),
-                options: None,
-            }))
-        })
-        .collect();
-    parts.push(Ok(StreamPart::Finish { reason: FinishReason::ToolCalls }));
-    Ok(parts)
-}
+/// Guards against a test that hangs; nothing waits for it.
+const HANGS: Duration = Duration::from_secs(30);
 
 fn broken(kind: FailureKind) -> ProviderFailure {
     ProviderFailure::new(kind, "the line broke")
@@ -110,11 +91,51 @@ async fn a_failure_before_any_output_is_tried_again_trace_7_g5_g6() {
 }
 
 #[actix::test]
+async fn a_cancel_ends_the_wait_before_a_retry_and_no_attempt_follows_d8() {
+    let fails = Err(broken(FailureKind::Transient));
+    let script = vec![fails, text("never asked for"), text("again")];
+    // An hour: a wait that is not cut short never comes back.
+    let rig = Rig::with_retry_wait(script, Duration::from_secs(3600)).await;
+    let cancel = async {
+        rig.told("ProviderRetrying").await;
+        assert_eq!(rig.script.left(), 2, "it waits: one attempt was made");
+        rig.cancel().await;
+    };
+    let both = async { futures_util::join!(rig.send("r", "hi"), cancel) };
+    let (sent, ()) = tokio::time::timeout(HANGS, both).await.expect("the wait goes on");
+    sent.unwrap();
+    assert_eq!(rig.script.left(), 2, "another attempt was made");
+    let stopped = "SessionStarted MR(r) MCP SS1 Retry(1) SE1(Interrupted) TC(interrupted)";
+    assert_eq!(rig.trace().await, stopped);
+}
+
+#[actix::test]
+async fn what_is_appended_at_the_seam_between_replay_and_live_arrives_once_b3() {
+    let rig = Rig::new((0..20).map(|_| text("done")).collect()).await;
+    let requests: Vec<String> = (0..20).map(|n| format!("r{n}")).collect();
+    let (history, later) = requests.split_at(12);
+    for request in history {
+        rig.send(request, "hi").await.unwrap();
+    }
+    let mut stream = rig.subscribe().await;
+    let mut seen = Vec::new();
+    // A turn before each take: before the first read, between two pages, before the marker, after it.
+    for request in later {
+        rig.send(request, "hi").await.unwrap();
+        seen.extend(stream.take().await.unwrap().unwrap());
+    }
+    let markers = seen.iter().filter(|published| published.tag == "StreamSynchronized").count();
+    seen.retain(|published| !matches!(published.tag, "StreamSynchronized" | "StreamChunk"));
+    let seen: Vec<_> = seen.into_iter().map(|published| (published.id, published.json.to_string())).collect();
+    assert_eq!((markers, seen), (1, rig.stored().await));
+}
+
+#[actix::test]
 async fn a_message_sent_again_is_not_run_again_a8() {
     let rig = Rig::new(vec![text("hello")]).await;
     rig.send("r", "hi").await.unwrap();
     rig.send("r", "hi").await.unwrap();
-    assert!(rig.script.0.lock().unwrap().is_empty());
+    assert_eq!(rig.script.left(), 0);
     assert_eq!(rig.trace().await.matches("TC(").count(), 1);
 }
 
@@ -133,10 +154,10 @@ async fn two_sends_at_once_run_one_after_the_other_c1() {
 async fn deleting_a_session_tells_the_work_of_its_calls_to_stop_i7() {
     let rig = Rig::new(vec![calls(&[("c1", "hold", "a")])]).await;
     let delete = async {
-        rig.held.began.notified().await;
+        rig.tools.held.began.notified().await;
         let session_id = rig.session.session_id.clone();
         rig.engine.session_delete(&rig.workspace, gent_protocol::DeleteSession { session_id }).await.unwrap();
-        rig.held.told.notified().await;
+        rig.tools.held.told.notified().await;
     };
     let (sent, ()) = futures_util::join!(rig.send("r", "hi"), delete);
     assert!(sent.is_err());

@@ -14,11 +14,11 @@ use crate::cases;
 cases![
     time_that_is_up_returns_what_there_is,
     a_cancel_returns_what_there_is_and_ends_the_tree,
-    a_child_in_a_session_of_its_own_ends_too_b049,
+    a_child_in_a_session_of_its_own_ends_too,
     an_orphan_of_an_orphan_ends_too,
     what_ignores_term_is_killed,
     what_is_stopped_ends_too,
-    the_scope_is_free_after_a_cancel_whatever_holds_the_pipe_b051,
+    the_scope_is_free_after_a_cancel_whatever_holds_the_pipe,
     a_cancelled_scope_runs_nothing,
     dropping_the_run_ends_the_tree,
     a_killed_helper_is_an_error_and_takes_its_program_along,
@@ -56,7 +56,7 @@ async fn a_cancel_returns_what_there_is_and_ends_the_tree(bed: Bed) {
     bed.all_gone().await;
 }
 
-async fn a_child_in_a_session_of_its_own_ends_too_b049(bed: Bed) {
+async fn a_child_in_a_session_of_its_own_ends_too(bed: Bed) {
     bed.make_pipe("w");
     let run = bed.spawn("exec 3>w; setsid sh -c 'echo ready >&3; exec sleep 300' & wait");
     let (_, witness) = bed.witness("w").await.line().await;
@@ -97,7 +97,7 @@ async fn what_is_stopped_ends_too(bed: Bed) {
     assert_eq!(witness.end().await, "asked\n");
 }
 
-async fn the_scope_is_free_after_a_cancel_whatever_holds_the_pipe_b051(bed: Bed) {
+async fn the_scope_is_free_after_a_cancel_whatever_holds_the_pipe(bed: Bed) {
     bed.make_pipe("w");
     let run = bed.spawn(&format!("{HELD} (trap '' TERM; setsid sleep 300) & wait"));
     let (_, witness) = bed.witness("w").await.line().await;

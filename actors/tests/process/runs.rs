@@ -8,7 +8,7 @@ use crate::cases;
 cases![
     output_and_exit_code_come_back,
     a_signal_is_told_from_an_exit,
-    a_child_that_holds_the_pipe_does_not_hold_the_run_b045,
+    a_child_that_holds_the_pipe_does_not_hold_the_run,
     a_child_that_holds_no_pipe_is_named_all_the_same,
     what_a_short_child_still_writes_is_there,
     a_program_left_in_the_background_may_go_on_writing,
@@ -33,7 +33,7 @@ async fn a_signal_is_told_from_an_exit(bed: Bed) {
     assert_eq!(bed.run("kill -SEGV $$").await.end, ProcessEnd::Signalled(11));
 }
 
-async fn a_child_that_holds_the_pipe_does_not_hold_the_run_b045(bed: Bed) {
+async fn a_child_that_holds_the_pipe_does_not_hold_the_run(bed: Bed) {
     let outcome = bed.run("sleep 600 & echo hi").await;
     assert_eq!((outcome.end, text(&outcome.stdout)), (ProcessEnd::Exited(0), "hi\n".into()));
     let names: Vec<&str> = outcome.left_running.iter().map(|left| left.name.as_str()).collect();

@@ -8,16 +8,16 @@ use crate::bed::{Bed, text};
 use crate::cases;
 
 cases![
-    the_environment_is_that_of_the_policy_and_nothing_of_the_server_b085,
+    the_environment_is_that_of_the_policy_and_nothing_of_the_server,
     an_explicit_variable_reaches_exactly_its_process,
     a_test_can_mark_its_processes,
     the_helper_shows_no_environment,
-    input_is_at_its_end_and_there_is_no_terminal_b053,
+    input_is_at_its_end_and_there_is_no_terminal,
     no_file_of_the_server_is_open_in_a_process,
     two_runs_cannot_reach_each_other_and_not_the_server,
 ];
 
-async fn the_environment_is_that_of_the_policy_and_nothing_of_the_server_b085(bed: Bed) {
+async fn the_environment_is_that_of_the_policy_and_nothing_of_the_server(bed: Bed) {
     bed.secrets.add(["known-secret"]);
     let environment = [
         ("LANG", "C.UTF-8"),
@@ -61,7 +61,7 @@ async fn the_helper_shows_no_environment(bed: Bed) {
     assert_eq!(text(&outcome.stdout).trim(), "0");
 }
 
-async fn input_is_at_its_end_and_there_is_no_terminal_b053(bed: Bed) {
+async fn input_is_at_its_end_and_there_is_no_terminal(bed: Bed) {
     assert_eq!(text(&bed.run("read x; echo got:$x").await.stdout), "got:\n");
     assert_eq!(bed.run(": < /dev/tty").await.end, ProcessEnd::Exited(1));
     // The sixth field of its row is its session: the helper's, which has no terminal and can get none.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use gent_protocol::{BranchId, MessageId, Millis, SessionId, ToolCallId};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Exec, FileLock, HostFacts, Interaction, Redactor};
+use crate::{Exec, FileLock, HostFacts, Interaction, Redactor, SessionVerbs};
 
 /// Everything a context is made of; only a host builds one.
 #[derive(Clone)]
@@ -25,6 +25,8 @@ pub struct ContextParts {
     pub facts: Arc<HostFacts>,
     /// Fires when the call or the turn is stopped.
     pub cancelled: CancellationToken,
+    /// Sending, steering and stopping.
+    pub session: Arc<dyn SessionVerbs>,
     /// Asking for leave.
     pub interaction: Arc<dyn Interaction>,
     /// Starting processes.
@@ -78,6 +80,11 @@ impl Context {
     /// Fires when the call or the turn is stopped. A handler that ignores it is dropped all the same.
     pub fn cancelled(&self) -> &CancellationToken {
         &self.0.cancelled
+    }
+
+    /// Sending, steering and stopping.
+    pub fn session(&self) -> &dyn SessionVerbs {
+        &*self.0.session
     }
 
     /// Asking for leave.

@@ -13,6 +13,12 @@ pub trait Extension: Send + Sync {
     /// Its id, such as `@gent/fs-tools`.
     fn id(&self) -> ExtensionId;
 
+    /// What tells this version of its code from another. A call that waited for an answer over a restart runs only if
+    /// its tool's extension names the same version as before; of an extension that names none it does not run.
+    fn revision(&self) -> Option<String> {
+        None
+    }
+
     /// Registers everything. Called once for each activation. Either all of it counts or, on an error or a
     /// panic, none.
     fn setup(&self, host: &mut dyn Host) -> Result<(), SetupError>;

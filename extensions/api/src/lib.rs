@@ -15,6 +15,7 @@ mod model_stream;
 mod prompt;
 mod redact;
 mod retry;
+mod session;
 mod tool;
 
 pub use agent::AgentDefinition;
@@ -26,7 +27,8 @@ pub use exec::{
 pub use extension::{Contribution, Extension, Host, HostFacts, SetupError};
 pub use file_lock::{FileLock, FileLockGuard};
 pub use hook::{
-    Hook, HookKind, Notice, ToolPolicy, TurnProjection, TurnProjectionHandler, TurnProjectionInput,
+    Hook, HookKind, KnownUsage, LoopOpenHandler, Notice, SessionDeletedHandler, ToolPolicy, TurnAfterHandler,
+    TurnAfterInput, TurnProjection, TurnProjectionHandler, TurnProjectionInput,
 };
 pub use interaction::{ApprovalRequest, Decision, Interaction, InteractionError};
 pub use model_request::{HostMessage, ModelRequest, ToolChoice, WireTool};
@@ -34,6 +36,10 @@ pub use model_stream::{FailureKind, FinishReason, ModelStream, ProviderFailure, 
 pub use prompt::{AGENT_PROMPT_PRIORITY, PromptSection};
 pub use redact::Redactor;
 pub use retry::RetryPolicy;
+pub use session::{
+    BranchTarget, FollowUp, ResidentHold, SOURCE_ID_CHARS, SessionError, SessionResult, SessionVerbs,
+    SteerMessage, TurnMessage,
+};
 pub use tool::{Tool, ToolDeclaration, ToolError, tool_fn};
 
 pub use gent_protocol as protocol;

@@ -5,13 +5,18 @@
 mod agents;
 mod exec_tools;
 mod fs_tools;
+mod guardrail;
 mod providers;
 mod regular_file;
 
 #[cfg(test)]
 mod test_context;
+#[cfg(test)]
+mod test_session;
 
 pub use agents::Agents;
 pub use exec_tools::ExecTools;
 pub use fs_tools::FsTools;
-pub use providers::{DEMO_PROMPT, ProviderSettings, REPORT_FILE, is_demo_command, provider_extensions};
+pub use providers::{
+    DEMO_PROMPT, PROVIDERS, ProviderSettings, REPORT_FILE, StreamIdle, is_demo_command, provider_extensions,
+};

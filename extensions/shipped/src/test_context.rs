@@ -15,6 +15,8 @@ use gent_extension_api::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::test_session::NoSession;
+
 /// Builds a context; what is not set is a sensible fake.
 #[derive(Clone)]
 pub(crate) struct TestContext {
@@ -41,6 +43,7 @@ impl TestContext {
                 session_created_at: Millis(0),
                 facts: Arc::new(facts),
                 cancelled: CancellationToken::new(),
+                session: Arc::new(NoSession),
                 interaction: Arc::new(ScriptedInteraction::default()),
                 exec: Arc::new(ScriptedExec::default()),
                 file_lock: Arc::new(PathLocks::default()),
@@ -166,7 +169,7 @@ pub(crate) struct ScriptedInteraction {
 impl Interaction for ScriptedInteraction {
     fn approve<'a>(&'a self, request: ApprovalRequest) -> BoxFuture<'a, Result<Decision, InteractionError>> {
         self.asked.lock().unwrap().push(request);
-        let nobody = || Decision { approved: false, notes: Some("nobody can be asked".to_owned()) };
+        let nobody = || Decision::no("nobody can be asked");
         let answer = self.answers.lock().unwrap().pop_front().unwrap_or_else(nobody);
         futures_util::future::ready(Ok(answer)).boxed()
     }

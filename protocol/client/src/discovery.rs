@@ -109,10 +109,14 @@ pub enum Attach {
         /// The entry.
         entry: Entry,
     },
-    /// It is ours and speaks another major version.
+    /// It is ours, proved itself and speaks another major version: `server.retire` is understood all the same.
     OtherMajor {
         /// The entry.
         entry: Entry,
+        /// Where it listens.
+        url: ServerUrl,
+        /// Its token.
+        token: Secret,
         /// Its major version.
         major: u32,
     },
@@ -133,7 +137,7 @@ pub async fn find_server(data_dir: &Path, nonce: &str) -> Result<Attach, EntryEr
         Err(IdentityError::Refused { .. }) => Attach::Silent { entry },
         Err(IdentityError::Late { .. }) => Attach::Stuck { entry },
         Err(IdentityError::Foreign { .. } | IdentityError::WrongProof { .. }) => Attach::WrongProof { entry },
-        Err(IdentityError::OtherMajor { major, .. }) => Attach::OtherMajor { entry, major },
+        Err(IdentityError::OtherMajor { major, .. }) => Attach::OtherMajor { entry, url, token, major },
     })
 }
 

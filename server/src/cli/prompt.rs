@@ -5,8 +5,8 @@ use std::io::Read;
 
 use super::failure::Failure;
 
-/// Bytes of a prompt: a request to the server may have 16 MiB, and escaping takes its share.
-const PROMPT_BYTES: u64 = 8 * 1024 * 1024;
+/// Bytes of a prompt, as the server takes it: what it would refuse makes no session.
+const PROMPT_BYTES: u64 = gent_actors::limits::PROMPT_BYTES as u64;
 
 /// The prompt. `-` and nothing at all read standard input; nothing at all on a terminal is wrong usage.
 pub(crate) fn read_prompt(
@@ -59,6 +59,17 @@ mod tests {
         assert_eq!(read(Some("-"), true), Ok("piped\n".into()));
         assert_eq!(read(None, false), Ok("piped\n".into()));
         assert!(read(None, true).is_err());
+    }
+
+    #[test]
+    fn a_prompt_that_the_server_would_refuse_is_refused_before_there_is_a_session() {
+        let most = gent_actors::limits::PROMPT_BYTES;
+        assert!(read_prompt(Some("x".repeat(most)), &b""[..], true).is_ok());
+        let refused = read_prompt(Some("x".repeat(most + 1)), &b""[..], true).unwrap_err();
+        assert_eq!(
+            refused,
+            Failure::usage("the prompt is longer than 4 MiB: put it in a file and name that")
+        );
     }
 
     #[test]

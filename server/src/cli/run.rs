@@ -73,6 +73,10 @@ fn execute(
     is_verbose: bool,
 ) -> Result<u8, Failure> {
     let cwd = directory(environment, common.cwd.as_deref())?;
+    // A server elsewhere may know others.
+    if common.connect.is_none() {
+        check_provider(task.model.as_ref())?;
+    }
     let workspace = WorkspaceId::for_directory(Path::new(&cwd));
     let private = PrivateServer::default();
     let starter = starter(&common, environment, &private)?;
@@ -122,6 +126,18 @@ fn execute(
         }
         Ok(outcome.exit_code)
     })
+}
+
+/// Refuses a model that no driver serves, before there is a session for it. Which names a provider knows is its own
+/// affair.
+fn check_provider(model: Option<&ModelId>) -> Result<(), Failure> {
+    let Some(model) = model else { return Ok(()) };
+    let provider = model.as_str().split('/').next().unwrap_or_default();
+    if gent_extensions::PROVIDERS.contains(&provider) {
+        return Ok(());
+    }
+    let known = gent_extensions::PROVIDERS.join(", ");
+    Err(Failure::usage(format!("no provider {provider} for the model {model}: the providers are {known}")))
 }
 
 fn starter(
@@ -199,6 +215,18 @@ mod tests {
         assert_eq!(directory(&here, Some(Path::new("./a/../a"))), Ok(whole("a")));
         assert_eq!(directory(&here, None), Ok(dir.path().to_str().unwrap().to_owned()));
         assert!(directory(&here, Some(Path::new("missing"))).is_err());
+    }
+
+    #[test]
+    fn a_model_of_a_provider_that_there_is_not_is_refused_before_there_is_a_session() {
+        let check = |id: &str| check_provider(ModelId::parse(id).ok().as_ref());
+        for id in ["anthropic/x", "openai/a/b", "local/new", "demo/demo"] {
+            assert_eq!(check(id), Ok(()), "{id}");
+        }
+        assert_eq!(check_provider(None), Ok(()));
+        let refused =
+            "no provider nosuch for the model nosuch/x: the providers are anthropic, openai, local, demo";
+        assert_eq!(check("nosuch/x"), Err(Failure::usage(refused)));
     }
 
     #[test]

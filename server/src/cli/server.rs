@@ -46,7 +46,7 @@ pub(crate) async fn find(paths: &Paths) -> Result<Option<(Attached, Client)>, Fa
                 "what answers at {url} is not the server of {data_dir}: remove its server.json if none runs"
             ))));
         }
-        Attach::OtherMajor { entry, major } => {
+        Attach::OtherMajor { entry, major, .. } => {
             let pid = entry.pid;
             return Err(Failure::of(&Unusable(format!(
                 "the server (pid {pid}) is of another version (protocol {major}): end it with `gent server stop`"

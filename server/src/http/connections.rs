@@ -1,32 +1,49 @@
-//! Owns the count of sockets and the bound on connections that have not become one, and the handle that cuts a
+//! Owns the count of sockets, the table of connections that have not become one, and the handle that cuts a
 //! connection whose peer takes nothing any more.
 //! Never reads or writes. Tested in `socket_tests.rs`.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use actix_web::dev::Extensions;
 use rustix::net::Shutdown;
 use tokio::sync::watch;
 
-/// Connections without an accepted upgrade. Beyond it: closed at once, before a byte is read.
+/// Connections without an accepted upgrade. Beyond it: the oldest of them is closed. A client that means it needs
+/// milliseconds for its upgrade, so those that only stand there cannot keep it out.
 pub(crate) const WAITING: usize = 32;
 
 /// All connections of a server.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    waiting: AtomicUsize,
+    /// Those without an accepted upgrade, in the order in which they came.
+    waiting: Mutex<VecDeque<Arc<OwnedFd>>>,
     open: watch::Sender<usize>,
 }
 
 impl Connections {
     /// None yet.
     pub(crate) fn new() -> Self {
-        Self { waiting: AtomicUsize::new(0), open: watch::Sender::new(0) }
+        Self { waiting: Mutex::default(), open: watch::Sender::new(0) }
+    }
+
+    fn enter_waiting(&self, stream: &Arc<OwnedFd>) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.push_back(Arc::clone(stream));
+        while waiting.len() > WAITING {
+            let Some(oldest) = waiting.pop_front() else { break };
+            tracing::debug!("connection.displaced");
+            shut(&oldest);
+        }
+    }
+
+    fn leave_waiting(&self, stream: &Arc<OwnedFd>) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|other| !Arc::ptr_eq(other, stream));
     }
 
     /// As if so many sockets were open.
@@ -51,27 +68,28 @@ impl Connections {
 /// One TCP connection; lives as long as the longer of its HTTP side and its socket task.
 pub(crate) struct Peer {
     connections: Arc<Connections>,
-    stream: Option<OwnedFd>,
+    stream: Option<Arc<OwnedFd>>,
     local: Option<IpAddr>,
-    is_waiting: AtomicBool,
 }
 
 impl Peer {
     /// Called for each accepted connection; puts a `Rc<Peer>` into its data.
     pub(crate) fn accept(connections: &Arc<Connections>, io: &dyn Any, data: &mut Extensions) {
         let Some(stream) = io.downcast_ref::<actix_web::rt::net::TcpStream>() else { return };
+        let handle = stream.as_fd().try_clone_to_owned().ok().map(Arc::new);
+        match &handle {
+            Some(handle) => connections.enter_waiting(handle),
+            // Without a handle a dead connection could not be cut; that happens when file descriptors run out.
+            None => {
+                tracing::debug!("connection.refused");
+                shut(stream);
+            }
+        }
         let peer = Self {
             connections: Arc::clone(connections),
-            stream: stream.as_fd().try_clone_to_owned().ok(),
+            stream: handle,
             local: stream.local_addr().ok().map(|address| address.ip()),
-            is_waiting: AtomicBool::new(true),
         };
-        let waiting = connections.waiting.fetch_add(1, Ordering::Relaxed) + 1;
-        // Without a handle a dead connection could not be cut; that happens when file descriptors run out.
-        if waiting > WAITING || peer.stream.is_none() {
-            tracing::debug!(waiting, "connection.refused");
-            shut(stream);
-        }
         data.insert(Rc::new(peer));
     }
 
@@ -95,8 +113,8 @@ impl Peer {
     }
 
     fn leave_waiting(&self) {
-        if self.is_waiting.swap(false, Ordering::Relaxed) {
-            self.connections.waiting.fetch_sub(1, Ordering::Relaxed);
+        if let Some(stream) = &self.stream {
+            self.connections.leave_waiting(stream);
         }
     }
 }

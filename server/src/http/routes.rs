@@ -50,8 +50,8 @@ async fn upgrade(request: HttpRequest, payload: web::Payload, door: Data<Door>) 
     let door = Arc::clone(&door);
     // The task owns the connection: it ends by itself, cut at the latest when the peer is silent or the server goes.
     actix_web::rt::spawn(async move {
-        let dispatch = Arc::clone(&door.dispatch);
-        connection::run(dispatch, &door.lifecycle, open, payload.into_inner(), outgoing).await;
+        let (dispatch, detached) = (Arc::clone(&door.dispatch), Arc::clone(&door.detached));
+        connection::run(dispatch, detached, &door.lifecycle, open, payload.into_inner(), outgoing).await;
     });
     response.set_body(BodyStream::new(body)).map_into_boxed_body()
 }

@@ -1,6 +1,7 @@
-//! Owns the requests in flight and the open streams of one connection: each is a task, and all of them end with it.
+//! Owns the requests in flight and the open streams of one connection: each is a task. Reads and streams end with the
+//! connection, what changes something runs to its end without it.
 //! A turn that a request waits for goes on: only the wait ends.
-//! Tested below, with a dispatch made up for it.
+//! Tested in `socket_tests.rs`, with a dispatch made up for it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,8 +16,10 @@ use gent_protocol::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
 
+use super::detached::Detached;
 use super::dispatch::{Called, Dispatch, Failure};
 use super::outgoing::{Gone, Outgoing};
 use super::reply;
@@ -25,24 +28,45 @@ use super::reply;
 pub(crate) const REQUESTS: usize = 256;
 /// Bytes of the requests in flight on one connection. Beyond it: `LimitExceeded` at once.
 pub(crate) const REQUEST_BYTES: usize = 32 * 1024 * 1024;
+/// Reads of one connection that are worked on at once, until there is room for their answers. Beyond it: they wait. A
+/// client that asks and does not read costs this many answers beside its queue.
+pub(crate) const READS: usize = 8;
 /// Streams of one connection. Beyond it: `LimitExceeded` at once.
 pub(crate) const SUBSCRIPTIONS: usize = 64;
 
 struct Running {
     task: JoinHandle<()>,
     bytes: usize,
+    /// It changes something: once read it is done, whether or not anybody waits for its answer.
+    mutates: bool,
+    /// Nobody waits for its answer any more.
+    is_unwanted: Rc<Cell<bool>>,
+}
+
+impl Running {
+    /// Nobody waits for it any more.
+    fn leave(self, detached: &Arc<Detached>) {
+        self.is_unwanted.set(true);
+        if self.mutates {
+            detached.keep(self.task, self.bytes);
+        } else {
+            self.task.abort();
+        }
+    }
 }
 
 struct Shared {
     dispatch: Arc<dyn Dispatch>,
+    detached: Arc<Detached>,
     outgoing: Outgoing,
     requests: RefCell<HashMap<WireId, Running>>,
+    reads: Semaphore,
     streams: RefCell<HashMap<SubscriptionId, JoinHandle<()>>>,
     bytes: Cell<usize>,
     next_subscription: Cell<u64>,
 }
 
-/// The calls of one connection. Dropping it ends them all.
+/// The calls of one connection. Dropping it ends them all; `leave` lets those that change something go on.
 pub(crate) struct Calls(Rc<Shared>);
 
 impl Drop for Calls {
@@ -60,15 +84,24 @@ impl Drop for Calls {
 
 impl Calls {
     /// None yet.
-    pub(crate) fn new(dispatch: Arc<dyn Dispatch>, outgoing: Outgoing) -> Self {
+    pub(crate) fn new(dispatch: Arc<dyn Dispatch>, detached: Arc<Detached>, outgoing: Outgoing) -> Self {
         Self(Rc::new(Shared {
             dispatch,
+            detached,
             outgoing,
             requests: RefCell::default(),
+            reads: Semaphore::new(READS),
             streams: RefCell::default(),
             bytes: Cell::new(0),
             next_subscription: Cell::new(1),
         }))
+    }
+
+    /// The connection is gone: reads and streams end, and what changes something runs to its end.
+    pub(crate) fn leave(self) {
+        for running in self.0.requests.take().into_values() {
+            running.leave(&self.0.detached);
+        }
     }
 
     /// Takes one message: starts a request, cancels one, or answers what is wrong with it. Waits only for room in
@@ -138,13 +171,22 @@ impl Calls {
 
     fn start(&self, request: RequestFrame, method: Method, workspace: Option<WorkspaceId>, bytes: usize) {
         let id = request.id.clone();
-        let shared = Rc::downgrade(&self.0);
+        // Held by the task itself: it may begin after the connection has ended. The table that holds the task is
+        // emptied when that happens.
+        let running = Rc::clone(&self.0);
+        let is_unwanted = Rc::new(Cell::new(false));
+        let is_left = Rc::clone(&is_unwanted);
         let task = tokio::task::spawn_local(async move {
-            let Some(running) = shared.upgrade() else { return };
+            let Ok(_read) = running.read_turn(method).await else { return };
             let answer = running.answer(request, method, workspace).await;
+            // It counts as in flight until there is room for its answer: what waits unread is bounded.
+            let is_room = running.outgoing.room_for(answer.text.len()).await.is_ok();
+            if is_left.get() {
+                return;
+            }
             // Out of the table before the answer is out: the client may use the id again at once.
             running.forget(&answer.id);
-            let is_sent = running.outgoing.send(answer.text).await.is_ok();
+            let is_sent = is_room && running.outgoing.push(answer.text).is_ok();
             if let Some(stream) = answer.stream
                 && is_sent
             {
@@ -152,7 +194,8 @@ impl Calls {
             }
         });
         self.0.bytes.set(self.0.bytes.get().saturating_add(bytes));
-        self.0.requests.borrow_mut().insert(id, Running { task, bytes });
+        let mutates = method.facts().mutates;
+        self.0.requests.borrow_mut().insert(id, Running { task, bytes, mutates, is_unwanted });
     }
 
     async fn cancel(&self, method: &str, params: &RawValue) -> Result<(), Gone> {
@@ -164,7 +207,7 @@ impl Calls {
             "rpc.cancel" => {
                 let Ok(cancel) = serde_json::from_str::<CancelRequest>(params.get()) else { return Ok(()) };
                 let Some(running) = self.0.forget(&cancel.id) else { return Ok(()) };
-                running.abort();
+                running.leave(&self.0.detached);
                 let error = RpcError::Interrupted { message: "the client cancelled the request".into() };
                 self.0.outgoing.send(reply::error(Some(&cancel.id), &error)).await
             }
@@ -203,10 +246,20 @@ impl OpenedStream {
 }
 
 impl Shared {
-    fn forget(&self, id: &WireId) -> Option<JoinHandle<()>> {
+    fn forget(&self, id: &WireId) -> Option<Running> {
         let running = self.requests.borrow_mut().remove(id)?;
         self.bytes.set(self.bytes.get().saturating_sub(running.bytes));
-        Some(running.task)
+        Some(running)
+    }
+
+    /// Waits until a read may begin; what changes something, and a stream, whose answer is small, begin at once. The
+    /// turn is kept until the answer is queued.
+    async fn read_turn(&self, method: Method) -> Result<Option<SemaphorePermit<'_>>, Gone> {
+        let facts = method.facts();
+        if facts.mutates || facts.streams {
+            return Ok(None);
+        }
+        self.reads.acquire().await.map(Some).map_err(|_closed| Gone)
     }
 
     async fn answer(

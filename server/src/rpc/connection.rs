@@ -12,6 +12,7 @@ use gent_protocol::StreamEndReason;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::calls::Calls;
+use super::detached::Detached;
 use super::dispatch::Dispatch;
 use super::outgoing::{Gone, Outgoing};
 use crate::http::connections::OpenSocket;
@@ -47,16 +48,17 @@ enum End {
 /// Serves one socket until it is gone.
 pub(crate) async fn run(
     dispatch: Arc<dyn Dispatch>,
+    detached: Arc<Detached>,
     lifecycle: &Lifecycle,
     open: OpenSocket,
     payload: Payload,
     outgoing: Outgoing,
 ) {
     let mut reading = Reading { payload, decoder: Decoder::new(), chunk: Bytes::new() };
-    let calls = Calls::new(dispatch, outgoing.clone());
+    let calls = Calls::new(dispatch, detached, outgoing.clone());
     let end = read(&mut reading, &calls, lifecycle, &outgoing).await;
-    // Requests end here; the turns they wait for go on.
-    drop(calls);
+    // Reads end here; what changes something is done, and the turns that are waited for go on.
+    calls.leave();
     let code = outgoing.close_code();
     tracing::debug!(?end, code, "socket.ended");
     see_through(&mut reading, end, &outgoing).await;
@@ -200,7 +202,7 @@ mod tests {
         let bytes: Pin<Box<dyn Stream<Item = Result<Bytes, PayloadError>>>> = Box::pin(bytes);
         let payload = Payload::Stream { payload: bytes };
         let reading = Reading { payload, decoder: Decoder::new(), chunk: Bytes::new() };
-        let calls = Calls::new(Arc::new(Nothing), outgoing.clone());
+        let calls = Calls::new(Arc::new(Nothing), Arc::new(Detached::new()), outgoing.clone());
         (reading, calls, Lifecycle::new(), outgoing, body)
     }
 

@@ -82,6 +82,10 @@ impl EngineDispatch {
                 .await
             }
             Method::QueueGet => reply(params, async |p| ask(engine.queue_get(of()?, p).await)).await,
+            Method::QueueDrain => reply(params, async |p| ask(engine.queue_drain(of()?, p).await)).await,
+            Method::InteractionRespond => {
+                reply(params, async |p| ask(engine.respond(of()?, p).await).map(|()| Done {})).await
+            }
             Method::ModelList => {
                 reply(params, async |p| ask(engine.model_list(workspace.as_ref(), p).await)).await
             }

@@ -67,13 +67,18 @@ impl Outgoing {
 
     /// Queues one text frame; waits for room as long as the socket takes something.
     pub(crate) async fn send(&self, frame: String) -> Result<(), Gone> {
-        let length = frame.len();
+        self.room_for(frame.len()).await?;
+        self.push(frame)
+    }
+
+    /// Waits for room for a frame of this length, as long as the socket takes something. Nothing is kept for it: it
+    /// is there until the caller awaits something else.
+    pub(crate) async fn room_for(&self, length: usize) -> Result<(), Gone> {
         self.wait_until(|queue| {
             queue.frames.is_empty()
                 || (queue.frames.len() < QUEUE_FRAMES && queue.bytes.saturating_add(length) <= QUEUE_BYTES)
         })
-        .await?;
-        self.push(frame)
+        .await
     }
 
     /// Waits for the one turn to pull a batch and queue it.
@@ -86,7 +91,8 @@ impl Outgoing {
         self.wait_until(|queue| queue.frames.len() < QUEUE_FRAMES && queue.bytes <= STREAM_BYTES).await
     }
 
-    fn push(&self, frame: String) -> Result<(), Gone> {
+    /// Queues one text frame for which there is room.
+    pub(crate) fn push(&self, frame: String) -> Result<(), Gone> {
         let mut queue = self.0.queue.borrow_mut();
         if queue.close.is_some() {
             return Err(Gone);

@@ -10,13 +10,14 @@ use gent_actors::Engine;
 use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::entry::Written;
 use crate::http::connections::Connections;
 use crate::lifecycle::{Lifecycle, Phase, Stop};
+use crate::rpc::detached::Detached;
 
-/// How long sockets have to answer their close.
+/// How long sockets have to answer their close, and the calls they leave behind to be done.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
 /// How soon an idle server that is busy with work nobody follows looks again.
 const BUSY_LOOK: Duration = Duration::from_secs(60);
@@ -29,6 +30,8 @@ pub(crate) struct Serving {
     pub(crate) lifecycle: Arc<Lifecycle>,
     /// The sockets.
     pub(crate) connections: Arc<Connections>,
+    /// The calls that outlive their connections.
+    pub(crate) detached: Arc<Detached>,
     /// The entry.
     pub(crate) written: Written,
     /// Stops the listener.
@@ -36,8 +39,9 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Returns when nobody has needed the server for `minutes`; never for 0.
-    pub(crate) async fn idle(&self, minutes: u32) -> Stop {
+    /// Returns when nobody has needed the server for `minutes`, asked for whenever the last client has left; never
+    /// for 0.
+    pub(crate) async fn idle(&self, minutes: impl Fn() -> u32) -> Stop {
         let is_busy = async || self.engine.health().await.busy;
         wait_for_idleness(minutes, &self.connections, is_busy, &self.written).await;
         Stop::Idle
@@ -52,27 +56,39 @@ impl Serving {
         self.lifecycle.enter(Phase::Going);
         self.written.remove();
         // A client that does not answer its close is cut with the listener.
-        let is_closed = timeout(CLOSE_WAIT, self.connections.open_until(|open| open == 0)).await.is_ok();
+        let is_closed = wait_for_sockets(&self.connections, &self.detached).await;
         self.handle.stop(is_closed).await;
         self.engine.stop().await;
         tracing::info!(reason = stop.name(), "server.stopped");
     }
 }
 
-/// Returns when nobody has needed the server for `minutes`; never for 0. No timer runs while a client is there. The
-/// entry is gone then.
+/// Waits for the sockets to close and then for the calls that go on without them; true when all sockets have closed.
+async fn wait_for_sockets(connections: &Connections, detached: &Detached) -> bool {
+    let deadline = Instant::now() + CLOSE_WAIT;
+    let is_closed = timeout_at(deadline, connections.open_until(|open| open == 0)).await.is_ok();
+    if timeout_at(deadline, detached.none()).await.is_err() {
+        // Prompts whose turn was put aside and who wait for it; what was stored of them is stored.
+        tracing::info!("server.calls_left");
+    }
+    is_closed
+}
+
+/// Returns when nobody has needed the server for `minutes`; never for 0. They are asked for whenever the last client
+/// has left. No timer runs while a client is there. The entry is gone then.
 async fn wait_for_idleness(
-    minutes: u32,
+    minutes: impl Fn() -> u32,
     connections: &Connections,
     is_busy: impl AsyncFn() -> bool,
     written: &Written,
 ) {
-    let wait = Duration::from_secs(u64::from(minutes) * 60);
-    if wait.is_zero() {
-        return std::future::pending().await;
-    }
     loop {
         connections.open_until(|open| open == 0).await;
+        let wait = Duration::from_secs(u64::from(minutes()) * 60);
+        if wait.is_zero() {
+            connections.open_until(|open| open > 0).await;
+            continue;
+        }
         let came = timeout(wait, connections.open_until(|open| open > 0)).await;
         if came.is_ok() {
             continue;
@@ -158,11 +174,9 @@ mod tests {
     use std::cell::Cell;
     use std::path::Path;
 
+    use super::*;
     use gent_client::{Entry, read_entry, token_path};
     use gent_protocol::{Millis, PROTOCOL};
-    use tokio::time::Instant;
-
-    use super::*;
 
     fn written(data_dir: &Path) -> Written {
         let entry = Entry {
@@ -176,6 +190,22 @@ mod tests {
         Written::write(data_dir, entry).unwrap()
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_ends_waits_for_calls_that_go_on_without_their_connection() {
+        let set = tokio::task::LocalSet::new();
+        set.run_until(async {
+            let (connections, detached) = (Connections::new(), Arc::new(Detached::new()));
+            let began = Instant::now();
+            detached.keep(tokio::task::spawn_local(sleep(Duration::from_secs(1))), 1);
+            assert!(wait_for_sockets(&connections, &detached).await);
+            assert_eq!(began.elapsed(), Duration::from_secs(1));
+            detached.keep(tokio::task::spawn_local(std::future::pending()), 1);
+            assert!(wait_for_sockets(&connections, &detached).await);
+            assert_eq!(began.elapsed(), Duration::from_secs(1) + CLOSE_WAIT);
+        })
+        .await;
+    }
+
     const MINUTE: Duration = Duration::from_secs(60);
 
     #[tokio::test(start_paused = true)]
@@ -183,7 +213,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (written, connections) = (written(dir.path()), Connections::new());
         let began = Instant::now();
-        wait_for_idleness(30, &connections, async || false, &written).await;
+        wait_for_idleness(|| 30, &connections, async || false, &written).await;
         assert_eq!(began.elapsed(), 30 * MINUTE);
         assert!(read_entry(dir.path()).unwrap().is_none());
     }
@@ -193,7 +223,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (written, connections) = (written(dir.path()), Connections::new());
         let began = Instant::now();
-        tokio::join!(wait_for_idleness(30, &connections, async || false, &written), async {
+        tokio::join!(wait_for_idleness(|| 30, &connections, async || false, &written), async {
             sleep(20 * MINUTE).await;
             connections.set_open(1);
             sleep(100 * MINUTE).await;
@@ -208,7 +238,7 @@ mod tests {
         let (written, connections) = (written(dir.path()), Connections::new());
         let began = Instant::now();
         let is_busy = async || began.elapsed() < 45 * MINUTE;
-        wait_for_idleness(30, &connections, is_busy, &written).await;
+        wait_for_idleness(|| 30, &connections, is_busy, &written).await;
         assert_eq!(began.elapsed(), 45 * MINUTE);
     }
 
@@ -223,7 +253,7 @@ mod tests {
             asked.get() == 2
         };
         let began = Instant::now();
-        let idle = wait_for_idleness(30, &connections, is_busy, &written);
+        let idle = wait_for_idleness(|| 30, &connections, is_busy, &written);
         let mut idle = std::pin::pin!(idle);
         assert!(timeout(31 * MINUTE, &mut idle).await.is_err());
         assert!(read_entry(dir.path()).unwrap().is_some());
@@ -232,10 +262,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn the_minutes_are_those_that_hold_when_the_last_client_leaves() {
+        let dir = tempfile::tempdir().unwrap();
+        let (written, connections) = (written(dir.path()), Connections::new());
+        let minutes = Cell::new(0);
+        let began = Instant::now();
+        let idle = wait_for_idleness(|| minutes.get(), &connections, async || false, &written);
+        let (left, ()) = tokio::join!(timeout(10_000 * MINUTE, idle), async {
+            sleep(100 * MINUTE).await;
+            connections.set_open(1);
+            minutes.set(5);
+            sleep(MINUTE).await;
+            connections.set_open(0);
+        });
+        assert_eq!(left, Ok(()));
+        assert_eq!(began.elapsed(), 106 * MINUTE);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn zero_minutes_are_never() {
         let dir = tempfile::tempdir().unwrap();
         let (written, connections) = (written(dir.path()), Connections::new());
-        let idle = wait_for_idleness(0, &connections, async || false, &written);
+        let idle = wait_for_idleness(|| 0, &connections, async || false, &written);
         assert!(timeout(10_000 * MINUTE, idle).await.is_err());
     }
 }

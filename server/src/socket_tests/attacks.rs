@@ -131,6 +131,33 @@ fn a_subscriber_that_never_reads_costs_a_bounded_queue_b163() {
 }
 
 #[test]
+fn a_client_that_asks_for_large_answers_and_reads_none_costs_a_bounded_number_of_them() {
+    run(async {
+        let server = Server::start();
+        let mut stalled = server.raw_socket().await;
+        for id in 0..250 {
+            let meta = json!({"workspace": super::WORKSPACE});
+            let request = json!({"jsonrpc": "2.0", "id": id, "method": "session.getSnapshot", "params": {}, "meta": meta});
+            let text = request.to_string();
+            let mut bytes = vec![0x81, 0x80 | 126];
+            bytes.extend((text.len() as u16).to_be_bytes());
+            bytes.extend([0; 4]);
+            bytes.extend(text.as_bytes());
+            stalled.write_all(&bytes).await.unwrap();
+        }
+        // A neighbour that is answered a hundred times shows that the stalled one has been served as far as it goes.
+        let mut client = server.connect().await;
+        for id in 0..100 {
+            client.request(id, "server.status", &json!({})).await;
+            assert_eq!(client.read().await["result"], true);
+        }
+        let n_made = server.played.snapshots.load(SeqCst);
+        // What is made lies in the kernel's buffers but for the few that wait.
+        assert!(n_made < 100, "{n_made} answers of 300 KB were made for a client that reads none");
+    });
+}
+
+#[test]
 fn a_peer_that_dies_without_a_word_is_noticed() {
     run(async {
         let server = Server::start();

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
 
 use super::{Server, WORKSPACE, run};
 use crate::lifecycle::Phase;
@@ -90,13 +91,62 @@ fn a_closed_connection_gives_up_its_waits_b171() {
     run(async {
         let server = Server::start();
         let mut client = server.connect().await;
-        client.request(1, "message.send", &json!({})).await;
-        client.request(2, "message.send", &json!({})).await;
+        client.request(1, "queue.get", &json!({})).await;
+        client.request(2, "queue.get", &json!({})).await;
         server.played.until(|played| played.waiting.load(SeqCst) == 2).await;
         assert_eq!(server.connections.open(), 1);
         drop(client);
         server.played.until(|played| played.dropped.load(SeqCst) == 2).await;
         server.connections.open_until(|open| open == 0).await;
+    });
+}
+
+/// A frame that calls `steer.command`.
+fn steer(id: u64) -> Vec<u8> {
+    let meta = json!({"workspace": WORKSPACE});
+    masked(&json!({"jsonrpc": "2.0", "id": id, "method": "steer.command", "params": {}, "meta": meta}))
+}
+
+/// A text frame with a mask of zeros.
+fn masked(frame: &Value) -> Vec<u8> {
+    let text = frame.to_string();
+    let mut bytes = vec![0x81, 0x80 | 126];
+    bytes.extend((text.len() as u16).to_be_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(text.as_bytes());
+    bytes
+}
+
+#[test]
+fn what_changes_something_is_done_once_it_is_read_though_its_socket_closes_in_the_same_breath() {
+    run(async {
+        let server = Server::start();
+        let mut stream = server.raw_socket().await;
+        // All of it comes in one piece: nothing of the calls has run when the close is read.
+        let mut bytes: Vec<u8> = (0..3).flat_map(steer).collect();
+        bytes.extend([0x88, 0x80, 0, 0, 0, 0]);
+        stream.write_all(&bytes).await.unwrap();
+        drop(stream);
+        server.connections.open_until(|open| open == 0).await;
+        server.detached.none().await;
+        assert_eq!(server.played.steered.load(SeqCst), 3);
+    });
+}
+
+#[test]
+fn a_cancelled_call_that_changes_something_is_answered_interrupted_and_done_all_the_same() {
+    run(async {
+        let server = Server::start();
+        let mut client = server.connect().await;
+        let mut bytes = steer(1);
+        bytes.extend(masked(&json!({"jsonrpc": "2.0", "method": "rpc.cancel", "params": {"id": 1}})));
+        client.0.get_mut().write_all(&bytes).await.unwrap();
+        assert_eq!(client.read_tag().await, "Interrupted");
+        // It has no second answer.
+        client.request(2, "server.status", &json!({})).await;
+        assert_eq!(client.read().await["id"], 2);
+        server.detached.none().await;
+        assert_eq!(server.played.steered.load(SeqCst), 1);
     });
 }
 

@@ -2,6 +2,7 @@
 
 use gent_client::identity_proof;
 use gent_protocol::Identity;
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Server, TOKEN, ask, read_head, run};
@@ -85,10 +86,10 @@ fn probes_need_no_token_and_readiness_goes_with_the_drain() {
 }
 
 #[test]
-fn beyond_32_connections_without_an_upgrade_the_next_is_closed_at_once() {
+fn beyond_32_connections_without_an_upgrade_the_oldest_makes_room_for_the_newest() {
     run(async {
         let server = Server::start();
-        let socket = server.connect().await;
+        let mut socket = server.connect().await;
         let mut waiting = Vec::new();
         for _ in 0..WAITING {
             let mut stream = server.dial().await;
@@ -96,15 +97,22 @@ fn beyond_32_connections_without_an_upgrade_the_next_is_closed_at_once() {
             stream.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
             waiting.push(stream);
         }
-        let mut refused = server.dial().await;
-        let closed = refused.read(&mut [0; 1]).await;
+        // A client that means it comes in at once.
+        let mut newest = server.connect().await;
+        newest.request(1, "server.status", &json!({})).await;
+        assert_eq!(newest.read().await["result"], true);
+        let mut displaced = waiting.remove(0);
+        let closed = displaced.read(&mut [0; 1]).await;
         assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
+        // Neither those that came later nor what has been let in are touched.
         let rest = format!("Host: {}\r\nConnection: close\r\n\r\n", server.address);
-        let mut first = waiting.remove(0);
-        first.write_all(rest.as_bytes()).await.unwrap();
+        let mut second = waiting.remove(0);
+        second.write_all(rest.as_bytes()).await.unwrap();
         let mut answer = String::new();
-        first.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "those that were let in are served: {answer}");
-        drop((socket, waiting));
+        second.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        socket.request(1, "server.status", &json!({})).await;
+        assert_eq!(socket.read().await["result"], true);
+        drop(waiting);
     });
 }

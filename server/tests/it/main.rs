@@ -12,6 +12,7 @@
 mod isolated;
 mod ownership;
 mod stopping;
+mod takeover;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

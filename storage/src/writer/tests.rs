@@ -221,7 +221,7 @@ fn a_commit_without_an_answer_is_never_run_again_and_ends_all_tracking() {
 }
 
 #[test]
-fn a_full_disk_fails_the_write_that_fills_it_and_spares_its_neighbours_b001() {
+fn a_full_disk_fails_the_write_that_fills_it_and_spares_its_neighbours() {
     let mut bench = bench();
     bench.writer.connector.page_limit.store(90, Ordering::SeqCst);
     bench.writer.replace_connection();

@@ -1,17 +1,20 @@
 //! Tests what becomes of rows that do not decode: they hide themselves and are left as they are, a turn keeps its branch
 //! usable; a known event that does not decode fails the replay that reaches it, and nothing else.
 
-use gent_protocol::EventSeq;
-use gent_storage::{
-    StoreError, TurnRow, TurnState, branches_with_queue, events_after, message_list, queue_append,
-    queue_clear, queue_items, session_list, snapshot_read, turn_get, turn_put, turns_unfinished,
-};
-use serde_json::Value;
+use std::collections::HashMap;
 
-use crate::fixture::{item, message, named, turn, workspace};
+use gent_protocol::{Approval, EventSeq, Millis, ToolCallId};
+use gent_storage::{
+    StoreError, TurnRow, TurnState, bindings_get, bindings_put, branches_with_queue, events_after,
+    message_list, queue_append, queue_clear, queue_items, session_list, snapshot_read, turn_get, turn_put,
+    turns_unfinished,
+};
+use serde_json::{Value, json};
+
+use crate::fixture::{item, message, message_id, named, turn, workspace};
 
 suite! {
-    fn a_damaged_session_hides_itself_and_not_the_list_b005(db) {
+    fn a_damaged_session_hides_itself_and_not_the_list(db) {
         db.session("a", 1);
         db.session("b", 2);
         db.sql("UPDATE sessions SET env_json = 'nonsense' WHERE id = 'a'");
@@ -52,7 +55,7 @@ suite! {
         let put = row.clone();
         db.write(move |txn| turn_put(txn, &put)).unwrap();
         db.sql("UPDATE turns SET approval = 'later', route_json = '{', totals_json = 'nonsense'");
-        let wanted = TurnRow { approval: None, route: None, totals: Value::Null, ..row };
+        let wanted = TurnRow { approval: Some(Approval::Ask), route: None, totals: Value::Null, ..row };
         let branch = of.1.clone();
         assert_eq!(db.read(move |r| turn_get(r, &branch)).unwrap(), Some(wanted.clone()));
         assert_eq!(db.read(|r| turns_unfinished(r)).unwrap()[0].row, wanted);
@@ -73,6 +76,25 @@ suite! {
         db.sql("UPDATE sessions SET workspace_id = 'nonsense' WHERE id = 'a'");
         let found = db.read(|r| branches_with_queue(r)).unwrap();
         assert_eq!(found.iter().map(|(_, session, _)| session.as_str()).collect::<Vec<_>>(), ["b"]);
+    }
+
+    fn a_damaged_binding_is_absent_and_gives_way_to_a_sound_one(db) {
+        let of = db.session("s", 1);
+        let (call, other) = (ToolCallId::parse("c").unwrap(), ToolCallId::parse("d").unwrap());
+        let bound = [(call.clone(), json!(1)), (other.clone(), json!(2))];
+        let put = |bound: &[(ToolCallId, Value)]| {
+            let (branch, bound) = (of.1.clone(), bound.to_vec());
+            db.write(move |txn| bindings_put(txn, &branch, &message_id("a"), &bound, Millis(1))).unwrap();
+        };
+        let get = || {
+            let branch = of.1.clone();
+            db.read(move |r| bindings_get(r, &branch, &message_id("a"))).unwrap()
+        };
+        put(&bound);
+        db.sql("UPDATE tool_call_bindings SET binding_json = '{' WHERE tool_call_id = 'c'");
+        assert_eq!(get(), HashMap::from([(other.clone(), json!(2))]));
+        put(&[(call.clone(), json!(3))]);
+        assert_eq!(get(), HashMap::from([(call, json!(3)), (other, json!(2))]));
     }
 
     fn an_unknown_event_is_skipped_and_a_known_one_that_does_not_decode_is_named(db) {

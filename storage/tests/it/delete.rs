@@ -1,13 +1,15 @@
 //! Tests the end of sessions: what is marked, what stays, and a sweep in portions that leaves nothing behind.
 
-use gent_protocol::{EventSeq, Millis, SessionId};
+use gent_protocol::{EventSeq, Millis, SessionId, ToolCallId};
 use gent_storage::{
-    StoreError, TurnState, events_after, question_ask, queue_append, session_create, session_delete_begin,
-    session_delete_portion, session_find, session_get, session_list, session_set_env, sessions_deleting,
-    turn_put, turns_unfinished,
+    StoreError, TurnState, bindings_put, events_after, question_ask, queue_append, session_create,
+    session_delete_begin, session_delete_portion, session_find, session_get, session_list, session_set_env,
+    sessions_deleting, turn_put, turns_unfinished,
 };
 
-use crate::fixture::{Fixture, chunk, item, message, named, new_session, request, turn, workspace};
+use crate::fixture::{
+    Fixture, chunk, item, message, message_id, named, new_session, request, turn, workspace,
+};
 use crate::questions::new_question;
 
 fn begin(db: &Fixture, session: &str) -> Result<Vec<String>, StoreError> {
@@ -90,10 +92,12 @@ suite! {
         db.insert(message(&other, "shared", "shared"));
         db.append(chunk(&of, 1, "run", 0, "x"));
         let (row, queued) = (turn(&of, "m1", TurnState::Running, 1), item(&of, "q", true));
-        let question = new_question(&of, "q");
+        let (question, branch) = (new_question(&of, "q"), of.1.clone());
         db.write(move |txn| {
             turn_put(txn, &row)?;
             question_ask(txn, &question)?;
+            let bound = (ToolCallId::parse("c").unwrap(), serde_json::json!({}));
+            bindings_put(txn, &branch, &message_id("a"), &[bound], Millis(1))?;
             queue_append(txn, &queued)
         })
         .unwrap();
@@ -102,7 +106,7 @@ suite! {
         assert!(sweep(db, &of.0, 5) > 4);
         for table in [
             "sessions", "branches", "branch_owners", "messages", "message_chunks", "events", "turns",
-            "branch_queue", "questions", "stream_deltas", "durable_operations", "branch_metrics",
+            "branch_queue", "questions", "tool_call_bindings", "stream_deltas", "durable_operations", "branch_metrics",
         ] {
             let key = if table == "sessions" || table == "branches" { "id" } else { "branch_id" };
             let key = if table == "events" || table == "stream_deltas" { "session_id" } else { key };

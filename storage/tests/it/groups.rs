@@ -158,7 +158,7 @@ suite! {
         assert!(matches!(db.write(|_| Ok(())), Err(StoreError::Closed)));
     }
 
-    fn many_writers_at_once_lose_nothing_b007(db) {
+    fn many_writers_at_once_lose_nothing(db) {
         let (session, _) = db.session("s", 1);
         let threads: Vec<_> = (0..8)
             .map(|_| {

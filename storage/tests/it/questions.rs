@@ -5,13 +5,13 @@ use gent_protocol::{
     BranchId, InteractionRequestId, Millis, Question, QuestionDecision, SessionId, ToolCallId,
 };
 use gent_storage::{
-    Answered, Asked, NewQuestion, QuestionRow, QuestionStatus, StoreError, question_answer, question_ask,
-    question_close, question_get, question_shown, question_take, questions_close_turn, questions_of_step,
-    snapshot_read,
+    Answered, Asked, NewQuestion, QuestionRow, QuestionStatus, StoreError, TurnState, UnfinishedTurn,
+    question_answer, question_ask, question_close, question_get, question_shown, question_take,
+    questions_close_turn, questions_of_step, snapshot_read, turn_put, turns_parked, turns_unfinished,
 };
 use serde_json::{Value, json};
 
-use crate::fixture::{Fixture, message_id, workspace};
+use crate::fixture::{Fixture, message_id, turn, workspace};
 
 type Of = (SessionId, BranchId);
 
@@ -286,6 +286,34 @@ suite! {
         close_turn(db, &of, "m");
         assert_eq!(open(db, &of), [("q5".to_owned(), QuestionStatus::Shown)]);
         assert_eq!(told(db, &of), ["+q1", "=q1", "+q2", "-q2", "+q5"]);
+    }
+
+    fn a_parked_turn_is_listed_and_goes_on_once_it_has_an_answer(db) {
+        let (answered, open, foreign) = (db.session("a", 1), db.session("b", 1), db.session("c", 1));
+        let running = db.session("d", 1);
+        let rows = [
+            turn(&answered, "m", TurnState::Parked, 30),
+            turn(&open, "m", TurnState::Parked, 20),
+            turn(&foreign, "m2", TurnState::Parked, 10),
+            turn(&running, "m", TurnState::Running, 40),
+        ];
+        db.write(move |txn| rows.iter().try_for_each(|row| turn_put(txn, row))).unwrap();
+        asked(db, &answered, &["a1", "a2"]);
+        asked(db, &open, &["b1"]);
+        asked(db, &foreign, &["c1"]);
+        for (of, id) in [(&answered, "a1"), (&answered, "a2"), (&foreign, "c1")] {
+            answer(db, of, id, yes());
+        }
+        let names = |turns: Vec<UnfinishedTurn>| -> Vec<String> {
+            turns.iter().map(|turn| turn.row.session_id.to_string()).collect()
+        };
+        assert_eq!(names(db.read(|r| turns_unfinished(r)).unwrap()), ["a", "d"]);
+        assert_eq!(names(db.read(|r| turns_parked(r)).unwrap()), ["c", "b", "a"]);
+        // Taken, an answer is no reason to wake its turn again.
+        assert!(take(db, "a1") && take(db, "a2"));
+        assert_eq!(names(db.read(|r| turns_unfinished(r)).unwrap()), ["d"]);
+        db.sql("UPDATE sessions SET deleting_at = 9 WHERE id <> 'b'");
+        assert_eq!(names(db.read(|r| turns_parked(r)).unwrap()), ["b"]);
     }
 
     fn a_write_that_fails_leaves_neither_answer_nor_event(db) {

@@ -1,16 +1,23 @@
-//! Tests unfinished turns, waiting messages and outcomes of commands.
+//! Tests unfinished turns, waiting messages, bindings of calls and outcomes of commands.
 
-use gent_protocol::BranchId;
+use std::collections::HashMap;
+
+use gent_protocol::{BranchId, Millis, SessionId, ToolCallId, WorkspaceId};
 use gent_storage::{
-    QueueItem, QueueSender, StoreError, TurnState, branches_with_queue, operation_get, operation_put,
-    queue_append, queue_clear, queue_items, queue_remove, turn_delete, turn_get, turn_put, turns_unfinished,
+    QueueItem, QueueSender, StoreError, TurnState, bindings_get, bindings_put, branches_with_queue,
+    operation_get, operation_put, operation_reserve, queue_append, queue_clear, queue_items, queue_remove,
+    turn_delete, turn_get, turn_put, turns_unfinished,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, elsewhere, item, message, message_id, turn, workspace};
 
 fn put(db: &Fixture, row: gent_storage::TurnRow) -> Result<(), StoreError> {
     db.write(move |txn| turn_put(txn, &row))
+}
+
+fn call_id(text: &str) -> ToolCallId {
+    ToolCallId::parse(text).unwrap()
 }
 
 fn queue(db: &Fixture, item: QueueItem) {
@@ -128,6 +135,35 @@ suite! {
         assert_eq!(ids, ["old", "waking"]);
     }
 
+    fn a_call_keeps_its_binding_and_takes_no_other(db) {
+        let (of, other) = (db.session("s", 1), db.session("t", 1));
+        let put = |of: &(SessionId, BranchId), message: &str, bindings: &[(&str, Value)]| {
+            let (branch, message) = (of.1.clone(), message_id(message));
+            let bindings: Vec<_> =
+                bindings.iter().map(|(call, value)| (call_id(call), value.clone())).collect();
+            db.write(move |txn| bindings_put(txn, &branch, &message, &bindings, Millis(1)))
+        };
+        let get = |of: &(SessionId, BranchId), message: &str| {
+            let (branch, message) = (of.1.clone(), message_id(message));
+            db.read(move |r| bindings_get(r, &branch, &message)).unwrap()
+        };
+        let (one, two) = (json!({"tool": "bash", "n": 1}), json!({"tool": "read"}));
+        put(&of, "a", &[("1", one.clone()), ("2", two.clone())]).unwrap();
+        put(&of, "a", &[("1", json!({"n": 1, "tool": "bash"}))]).unwrap();
+        // A conflict stores nothing of its write.
+        let error = put(&of, "a", &[("3", one.clone()), ("1", two.clone())]).unwrap_err();
+        assert!(matches!(error, StoreError::Conflict { .. }), "{error}");
+        assert!(error.to_string().contains("call 1 of message a of branch s-b"), "{error}");
+        let all = HashMap::from([(call_id("1"), one.clone()), (call_id("2"), two.clone())]);
+        assert_eq!(get(&of, "a"), all);
+        // The same name is another call in another message and in another branch.
+        put(&of, "b", &[("1", two.clone())]).unwrap();
+        put(&other, "a", &[("1", two.clone())]).unwrap();
+        assert_eq!(get(&other, "a"), HashMap::from([(call_id("1"), two)]));
+        assert_eq!(get(&of, "a"), all);
+        assert_eq!(get(&other, "b"), HashMap::new());
+    }
+
     fn the_outcome_of_a_command_is_kept_in_its_workspace_and_never_replaced(db) {
         let of = db.session("s", 1);
         let put = |result: serde_json::Value| {
@@ -143,5 +179,25 @@ suite! {
         assert_eq!((kept.session, kept.branch, kept.result), (of.0, of.1, json!({"n": 1})));
         assert_eq!(db.read(|r| operation_get(r, &elsewhere(), "turn.cancel", "m")).unwrap(), None);
         assert_eq!(db.read(|r| operation_get(r, &workspace(), "turn.other", "m")).unwrap(), None);
+    }
+
+    fn attempts_at_an_operation_are_granted_up_to_their_bound(db) {
+        let of = db.session("s", 1);
+        let reserve = |workspace: WorkspaceId, max: u32| {
+            let of = of.clone();
+            db.write(move |txn| {
+                operation_reserve(txn, &workspace, "turn.handoff", "m", &of.0, &of.1, max, Millis(1))
+            })
+        };
+        assert!(!reserve(workspace(), 0).unwrap());
+        let granted: Vec<bool> = (0..4).map(|_| reserve(workspace(), 2).unwrap()).collect();
+        assert_eq!(granted, [true, true, false, false]);
+        let kept = db.read(|r| operation_get(r, &workspace(), "turn.handoff", "m")).unwrap().unwrap();
+        assert_eq!((kept.session, kept.branch, kept.result), (of.0.clone(), of.1.clone(), json!({"attempts": 2})));
+        assert!(reserve(workspace(), 3).unwrap());
+        assert!(reserve(elsewhere(), 1).unwrap());
+        // What does not count attempts grants none.
+        db.sql("UPDATE durable_operations SET result_json = '{\"ok\":true}'");
+        assert!(matches!(reserve(workspace(), 9), Err(StoreError::Conflict { .. })));
     }
 }

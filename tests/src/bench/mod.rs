@@ -5,6 +5,7 @@ mod footprint;
 mod load;
 mod model;
 mod options;
+mod pressure;
 mod rounds;
 mod starting;
 mod statistics;
@@ -17,8 +18,18 @@ pub use options::{Options, UsageError};
 pub(crate) use statistics::{Figures, milliseconds};
 
 /// The measurements by name, in the order in which they are taken.
-pub const NAMES: [&str; 9] =
-    ["overhead", "overhead-100", "start", "start-100k", "idle", "run", "throughput", "fanout", "sessions"];
+pub const NAMES: [&str; 10] = [
+    "overhead",
+    "overhead-100",
+    "start",
+    "start-100k",
+    "idle",
+    "run",
+    "throughput",
+    "fanout",
+    "pressure",
+    "sessions",
+];
 
 /// Takes the measurements that `options` ask for and returns them as one JSON object.
 pub async fn measure(options: &Options) -> Result<Value> {
@@ -38,6 +49,7 @@ pub async fn measure(options: &Options) -> Result<Value> {
             "run" => starting::run_command(options).await,
             "throughput" => load::throughput(options).await,
             "fanout" => load::fan_out(options).await,
+            "pressure" => pressure::pressure(options).await,
             _ => footprint::sessions(options).await,
         };
         let value = result.unwrap_or_else(|error| json!({ "failed": format!("{error:#}") }));

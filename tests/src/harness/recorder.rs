@@ -63,6 +63,15 @@ impl Recorder {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).events.clone()
     }
 
+    /// What the store must hold of what was seen, under the same numbers: all but text, which is perishable, and the
+    /// marker, which is never stored.
+    pub fn lasting(&self) -> Vec<EventEnvelope> {
+        let is_stored = |event: &AgentEvent| {
+            !matches!(event, AgentEvent::StreamChunk { .. } | AgentEvent::StreamSynchronized { .. })
+        };
+        self.events().into_iter().filter(|envelope| is_stored(&envelope.event)).collect()
+    }
+
     /// Waits until `find` finds something in what was seen.
     pub async fn wait<T>(
         &self,

@@ -5,13 +5,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::Result;
 use gent_client::{CallError, Client};
 use gent_protocol::{
-    BranchId, CreateSession, Done, EventSeq, GetSnapshot, Message, MessageId, RequestId, SendMessage,
-    SessionEvents, SessionId, SessionSnapshot, SteerCommand, SteerParams, client_message_id,
+    AgentEvent, BranchId, CreateSession, Done, EventSeq, GetQueue, GetSnapshot, Message, MessageId,
+    QueueEntry, RequestId, SendMessage, SessionEvents, SessionId, SessionSnapshot, SteerCommand, SteerParams,
+    client_message_id,
 };
 use tokio::task::JoinHandle;
 
 use super::trace::Turn;
-use super::{Gent, Recorder, within};
+use super::{Gent, Recorder, eventually, within};
+
+fn id_of(entry: QueueEntry) -> MessageId {
+    match entry {
+        QueueEntry::Steering { id, .. } | QueueEntry::FollowUp { id, .. } => id,
+    }
+}
 
 /// Numbers the request ids of this process, so that a session attached twice never repeats one.
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
@@ -113,6 +120,32 @@ impl OpenSession {
     pub async fn turn(&self, message: &MessageId) -> Result<Turn> {
         self.events.turn_completed(message).await?;
         Ok(Turn::cut(message, &self.events.events()))
+    }
+
+    /// Waits until so many prompts wait in the branch's queue, and returns their messages, the next one first.
+    pub async fn queued(&self, count: usize) -> Result<Vec<MessageId>> {
+        let queue = GetQueue { session_id: self.id.clone(), branch_id: self.branch.clone() };
+        eventually(&format!("{count} waiting prompts"), async || {
+            let waiting = self.client.call(queue.clone()).await?.follow_up;
+            let ids: Vec<MessageId> = waiting.into_iter().map(id_of).collect();
+            Ok((ids.len() == count).then_some(ids))
+        })
+        .await
+    }
+
+    /// The messages whose turns have ended, in that order: one entry for each receipt that was seen.
+    pub fn ended_turns(&self) -> Vec<MessageId> {
+        let events = self.events.events().into_iter();
+        let ended = events.filter_map(|envelope| match envelope.event {
+            AgentEvent::TurnCompleted { message_id, .. } => Some(message_id),
+            _ => None,
+        });
+        ended.collect()
+    }
+
+    /// How many receipts of this message's turn were seen.
+    pub fn receipts(&self, message: &MessageId) -> usize {
+        self.ended_turns().iter().filter(|ended| *ended == message).count()
     }
 
     /// Cancels whatever runs now.

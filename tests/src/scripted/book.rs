@@ -1,5 +1,5 @@
 //! Owns the script: the answers of a model, one for each request, in the order of the requests.
-//! Never answers itself; a server or a driver takes the answers out of the book.
+//! Never answers itself; the server takes the answers out of the book.
 
 use std::collections::VecDeque;
 

@@ -1,10 +1,9 @@
-//! Owns the scripted model: what it answers (`Script`), a server that speaks two provider formats, and a driver
-//! for engines that run in the test's own process. Never talks to a real provider.
+//! Owns the scripted model: what it answers (`Script`) and a server that speaks two provider formats.
+//! Never talks to a real provider. An engine in the test's own process has its own driver, in `actors/tests/it`.
 
 mod answer;
 mod book;
 mod chat;
-mod driver;
 mod gate;
 mod http;
 mod log;
@@ -14,7 +13,6 @@ mod server;
 
 pub use answer::{Answer, Api, Ending, Piece, Refusal};
 pub use book::Script;
-pub use driver::ScriptedDriver;
 pub use gate::Gate;
 pub use log::{Body, LoggedRequest};
 pub use server::{Scripted, ScriptedServer};

@@ -2,6 +2,7 @@
 //! Never guesses: a request the script has no answer for is refused.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -57,6 +58,7 @@ impl Scripted {
             gates: Gates::default(),
             log: Log::new(),
             key: self.key,
+            refused: AtomicUsize::new(0),
         });
         let serving = tokio::spawn(serve(listener, Arc::clone(&shared)));
         Ok(ScriptedServer { address, shared, running: Running::Task(serving.abort_handle()) })
@@ -106,6 +108,7 @@ struct Shared {
     gates: Gates,
     log: Log,
     key: Option<String>,
+    refused: AtomicUsize,
 }
 
 impl ScriptedServer {
@@ -117,6 +120,11 @@ impl ScriptedServer {
     /// The key it demands.
     pub fn key(&self) -> Option<&str> {
         self.shared.key.as_deref()
+    }
+
+    /// How many requests came without the key it demands. They are not among the [`requests`](Self::requests).
+    pub fn refused(&self) -> usize {
+        self.shared.refused.load(Ordering::Relaxed)
     }
 
     /// Its gate of this name.
@@ -169,6 +177,7 @@ async fn converse(mut connection: HttpConnection, shared: &Shared) -> Result<()>
         let body_ns = shared.log.now_ns();
         let path = request.path.split('?').next().unwrap_or_default().to_owned();
         if !key_fits(&request, shared.key.as_deref()) {
+            shared.refused.fetch_add(1, Ordering::Relaxed);
             let error = json!({ "error": { "type": "authentication_error", "message": "the key is wrong" } });
             connection.json(401, &error, &[]).await?;
         } else if request.method == "GET" && path.ends_with("/models") {

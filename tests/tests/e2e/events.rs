@@ -17,6 +17,19 @@ async fn marker(recorder: &Recorder) -> Result<(usize, EventEnvelope)> {
     recorder.wait("the synchronize marker", find).await
 }
 
+/// The text that was told while it streamed; fails when a piece is missing or came twice. Its end may come with the
+/// whole message alone.
+fn told(events: &[EventEnvelope]) -> String {
+    let chunks = events.iter().filter_map(|envelope| match &envelope.event {
+        AgentEvent::StreamChunk { offset, chunk, .. } => Some((*offset, chunk)),
+        _ => None,
+    });
+    chunks.fold(String::new(), |told, (offset, chunk)| {
+        assert_eq!(offset as usize, told.len(), "after {} bytes", told.len());
+        told + chunk
+    })
+}
+
 fn ids(events: &[EventEnvelope]) -> Vec<i64> {
     let kept = events.iter().filter(|e| !matches!(e.event, AgentEvent::StreamSynchronized { .. }));
     kept.map(|envelope| envelope.id.0).collect()
@@ -28,18 +41,24 @@ fn is_ascending(ids: &[i64]) -> bool {
 
 #[tokio::test]
 async fn a_subscriber_without_a_cursor_gets_history_then_the_marker_then_live_events_b1() -> Result<()> {
-    let (_model, _gent, session) = open(Script::new().text("one").text("two")).await?;
-    session.ask("first").await?;
+    let (_model, mut gent, session) = open(Script::new()).await?;
+    // More than a batch of history: it is replayed in several.
+    session.ask("TOOLS:20 FILE:nothing").await?;
     let late = session.record_from(None).await?;
     let (place, synchronized) = marker(&late).await?;
-    let replayed = late.events();
-    assert!(place > 0 && is_ascending(&ids(&replayed[..place])));
-    assert_eq!(synchronized.id, replayed[place - 1].id);
+    assert!(place > 64, "{place}");
+    assert_eq!(synchronized.id, late.events()[place - 1].id);
     let AgentEvent::StreamSynchronized { last_event_id, .. } = synchronized.event else { panic!() };
     assert_eq!(last_event_id, synchronized.id);
-    let sent = session.send("second")?;
+    let sent = session.send("TEXT:9")?;
     late.turn_completed(&sent.message).await?;
-    assert!(is_ascending(&ids(&late.events())));
+    gent.terminate()?;
+    gent.wait().await?;
+    let seen = late.events();
+    assert!(is_ascending(&ids(&seen)), "{:?}", ids(&seen));
+    assert!("tick".repeat(9).starts_with(&told(&seen)), "{}", told(&seen));
+    assert_eq!(seen.iter().filter(|e| e.event.tag() == "StreamSynchronized").count(), 1);
+    assert_eq!(late.lasting(), offline::stored_events(gent.place(), &session.id)?);
     Ok(())
 }
 
@@ -55,14 +74,23 @@ async fn a_cursor_with_nothing_after_it_gets_the_marker_with_that_cursor_b2() ->
 
 #[tokio::test]
 async fn subscriptions_opened_while_events_are_appended_see_each_event_once_b3() -> Result<()> {
-    let (_model, _gent, session) = open(Script::new()).await?;
-    let sent = session.send("TEXT:2000")?;
-    session.events.wait_for("text", |event| matches!(event, AgentEvent::StreamChunk { .. })).await?;
-    let recorders = try_join_all((0..8).map(|_| session.record_from(None))).await?;
+    let (model, mut gent, session) = open(Script::new()).await?;
+    let sent = session.send("TEXT:2000 DELAYUS:200 HOLD:hold")?;
+    model.gate("hold").reached(1).await?;
+    let opening = try_join_all((0..8).map(|_| session.record_from(None)));
+    model.gate("hold").open();
+    let recorders = opening.await?;
     for recorder in &recorders {
         recorder.turn_completed(&sent.message).await?;
-        let seen = ids(&recorder.events());
-        assert!(is_ascending(&seen), "{seen:?}");
+    }
+    gent.terminate()?;
+    gent.wait().await?;
+    let stored = offline::stored_events(gent.place(), &session.id)?;
+    for recorder in &recorders {
+        let seen = recorder.events();
+        assert!(is_ascending(&ids(&seen)), "{:?}", ids(&seen));
+        assert!("tick".repeat(2000).starts_with(&told(&seen)), "{} bytes", told(&seen).len());
+        assert_eq!(recorder.lasting(), stored);
     }
     Ok(())
 }

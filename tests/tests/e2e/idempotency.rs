@@ -40,11 +40,15 @@ async fn a_repeated_create_makes_one_session_and_runs_its_prompt_once_a1() -> Re
         OpenSession::attach(client.clone(), first.session_id.clone(), first.branch_id.clone()).await?;
     let prompt = initial_prompt_message_id(&request("create")?);
     session.turn(&prompt).await?;
+    let before = session.snapshot().await?;
     assert_eq!(client.call(create(&gent, "create", Some("hi"))?).await?, first);
-    assert_eq!(sessions(&client).await?, 1);
+    let after = session.snapshot().await?;
+    assert_eq!((after.last_event_id, after.messages), (before.last_event_id, before.messages));
+    let next = session.ask("TEXT:1").await?;
+    assert_eq!(session.ended_turns(), [prompt, next.message]);
     let is_start = |envelope: &EventEnvelope| matches!(envelope.event, AgentEvent::SessionStarted { .. });
     assert_eq!(session.events.events().iter().filter(|envelope| is_start(envelope)).count(), 1);
-    assert_eq!(session.ask("TEXT:1").await?.answer(), "tick");
+    assert_eq!(sessions(&client).await?, 1);
     assert_eq!(prompts(&session.messages().await?), 2);
     assert_eq!(model.requests().len(), 2);
     Ok(())

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use gent_e2e::harness::Place;
 use gent_protocol::{
-    AgentEvent, BranchId, EventSeq, Message, MessageId, MessageKind, Millis, Part, Role, SessionId,
-    StoreIncarnation, ToolCallId,
+    AgentEvent, BranchId, EventEnvelope, EventSeq, Message, MessageId, MessageKind, Millis, Part, Role,
+    SessionId, StoreIncarnation, ToolCallId,
 };
 use gent_storage::{
     Location, Mode, Published, Publisher, Store, StoreConfig, StoreError, Synchronous, WriteTxn,
-    message_insert, turns_unfinished,
+    events_after, inspect, message_insert, messages_before, session_find, turns_unfinished,
 };
 
 struct Nobody;
@@ -41,6 +41,38 @@ fn write<T: Send + 'static>(
     let written = store.write_blocking("test.offline", write);
     store.close();
     Ok(written?)
+}
+
+/// Every event of a session that the store holds, in order; perishable text went with its turns.
+pub(crate) fn stored_events(place: &Place, session: &SessionId) -> Result<Vec<EventEnvelope>> {
+    let session = session.clone();
+    let stored = write(place, move |txn| {
+        let (mut items, mut after) = (Vec::new(), EventSeq(0));
+        loop {
+            let page = events_after(txn, &session, None, after, 100, 1 << 20)?;
+            items.extend(page.items);
+            after = page.last;
+            if !page.more {
+                return Ok(items);
+            }
+        }
+    })?;
+    stored.iter().map(|item| Ok(serde_json::from_str(&item.json)?)).collect()
+}
+
+/// How many rows of a session are left: its own and those of its messages. A server may run beside. Its events go
+/// before them, and none can be left without it: `dangling` of the inspection would name them.
+pub(crate) fn rows_left(place: &Place, session: &SessionId, branch: &BranchId) -> Result<usize> {
+    let (of, branch) = (session.clone(), branch.clone());
+    write(place, move |txn| {
+        let messages = messages_before(txn, &branch, None, 1000, 1 << 30)?.len();
+        Ok(messages + usize::from(session_find(txn, &of)?.is_some()))
+    })
+}
+
+/// Rows that point nowhere.
+pub(crate) fn dangling_rows(place: &Place) -> Result<Vec<String>> {
+    Ok(inspect(&Location::Sqlite(place.data().join("data.db")))?.dangling)
 }
 
 /// Appends an event of another branch and returns its number.

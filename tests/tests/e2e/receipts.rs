@@ -1,18 +1,12 @@
 //! Owns the rows about how a turn ends: one receipt, the right facts in it, the right errors before it.
 
 use anyhow::Result;
-use gent_e2e::harness::{OpenSession, Setup, Stop, Turn};
+use gent_e2e::harness::{Setup, Stop, Turn};
 use gent_e2e::scripted::{Script, Scripted};
-use gent_protocol::{AgentEvent, MessageId};
+use gent_protocol::AgentEvent;
 use serde_json::json;
 
 use crate::world::open;
-
-fn receipts(session: &OpenSession, message: &MessageId) -> usize {
-    let events = session.events.events();
-    let is_receipt = |event: &AgentEvent| matches!(event, AgentEvent::TurnCompleted { message_id, .. } if message_id == message);
-    events.iter().filter(|envelope| is_receipt(&envelope.event)).count()
-}
 
 fn accounts(turn: &Turn) -> (bool, bool) {
     let Some(AgentEvent::TurnCompleted { usage, cost_usd, .. }) = turn.receipt() else {
@@ -39,8 +33,8 @@ async fn every_turn_ends_with_exactly_one_receipt_g1() -> Result<()> {
         turns.push(sent.message);
     }
     let last = session.ask("TEXT:1").await?;
-    assert!(turns.iter().all(|message| receipts(&session, message) == 1));
-    assert_eq!(receipts(&session, &last.message), 1);
+    assert!(turns.iter().all(|message| session.receipts(message) == 1));
+    assert_eq!(session.receipts(&last.message), 1);
     Ok(())
 }
 
@@ -56,7 +50,7 @@ async fn a_storage_failure_in_a_turn_ends_it_and_the_queue_goes_on_g3() -> Resul
     let turn = session.turn(&first.message).await?;
     turn.expect_end("ERR TC(streamFailed)")?;
     assert_eq!(session.turn(&second.message).await?.answer(), "fine");
-    assert_eq!(receipts(&session, &first.message), 1);
+    assert_eq!(session.receipts(&first.message), 1);
     Ok(())
 }
 
@@ -73,7 +67,7 @@ async fn a_death_after_the_receipt_brings_no_second_one_g4() -> Result<()> {
     let session = session.again(&gent).await?;
     session.turn(&sent.message).await?.expect("MR(u) MCP SS1 SC* SE1(Answered) MR(a1) TC")?;
     assert_eq!(session.ask("second").await?.answer(), "two");
-    assert_eq!(receipts(&session, &sent.message), 1);
+    assert_eq!(session.receipts(&sent.message), 1);
     Ok(())
 }
 
@@ -95,10 +89,38 @@ async fn a_refused_credential_is_not_tried_again_g10() -> Result<()> {
     let session = gent.session().await?;
     let sent = session.send("go")?;
     let turn = session.turn(&sent.message).await?;
-    turn.expect_end("ERR TC(streamFailed)")?;
-    assert!(!turn.trace().contains("RETRY"), "{}", turn.trace());
+    turn.expect("MR(u) MCP SS1 SE1(Failed) ERR TC(streamFailed)")?;
+    assert_eq!(model.refused(), 1);
     let error = turn.errors().join(" ");
     assert!(error.contains("OPENAI_API_KEY") && !error.contains("sk-wrong"), "{error}");
+    assert!(sent.reply().await?.is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_missing_credential_is_named_and_not_tried_again_g10() -> Result<()> {
+    // Nothing is offered: without an address the key would be one of the provider itself.
+    let gent = Setup::without_model()?.start().await?;
+    let session = gent.session().await?;
+    let sent = session.send("go")?;
+    let turn = session.turn(&sent.message).await?;
+    turn.expect("MR(u) ERR TC(streamFailed)")?;
+    assert_eq!(turn.errors(), ["OpenAI needs a key; set OPENAI_API_KEY"]);
+    assert!(sent.reply().await?.is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_that_nobody_offered_to_a_server_that_wants_one_is_named_g10() -> Result<()> {
+    let model = Scripted::new(Script::new()).demanding_key("sk-right").start().await?;
+    let gent = Setup::new(&model)?.not_offering("OPENAI_API_KEY").start().await?;
+    let session = gent.session().await?;
+    let sent = session.send("go")?;
+    let turn = session.turn(&sent.message).await?;
+    turn.expect("MR(u) MCP SS1 SE1(Failed) ERR TC(streamFailed)")?;
+    let error = turn.errors().join(" ");
+    assert!(error.contains("wants a key (401)") && error.ends_with("set OPENAI_API_KEY"), "{error}");
+    assert_eq!(model.refused(), 1);
     assert!(sent.reply().await?.is_err());
     Ok(())
 }

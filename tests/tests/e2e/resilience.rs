@@ -3,7 +3,7 @@
 use anyhow::Result;
 use gent_e2e::harness::{OpenSession, Setup, eventually, processes_with_env_marker};
 use gent_e2e::scripted::{Script, Scripted};
-use gent_protocol::{ActorState, GetQueue};
+use gent_protocol::ActorState;
 use serde_json::json;
 
 #[tokio::test]
@@ -53,11 +53,7 @@ async fn a_prompt_that_could_not_be_taken_from_the_queue_is_taken_again() -> Res
     let first = session.send("first")?;
     model.gate("hold").reached(1).await?;
     let second = session.send("TEXT:2")?;
-    let queue = GetQueue { session_id: session.id.clone(), branch_id: session.branch.clone() };
-    eventually("the prompt to be queued", async || {
-        Ok((session.client.call(queue.clone()).await?.follow_up.len() == 1).then_some(()))
-    })
-    .await?;
+    session.queued(1).await?;
     model.gate("hold").open();
     assert_eq!(session.turn(&first.message).await?.answer(), "one");
     assert_eq!(session.turn(&second.message).await?.answer(), "ticktick");

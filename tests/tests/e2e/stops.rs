@@ -25,12 +25,17 @@ async fn a_cancel_while_streaming_ends_the_turn_without_an_error_d7() -> Result<
 async fn a_cancel_during_the_wait_before_a_retry_ends_the_wait_d8() -> Result<()> {
     let (model, _gent, session) = open(Script::new().error(429, Some(25))).await?;
     let sent = session.send("go")?;
-    session.events.wait_for("a retry", |event| matches!(event, AgentEvent::ProviderRetrying { .. })).await?;
+    let is_retry = |event: &AgentEvent| matches!(event, AgentEvent::ProviderRetrying { .. });
+    let told = session.events.wait_for("a retry", is_retry).await?;
+    let AgentEvent::ProviderRetrying { delay_ms, .. } = told.event else { panic!() };
+    assert_eq!(delay_ms.0, 25_000);
     session.cancel().await?;
-    let turn = session.turn(&sent.message).await?;
-    turn.expect_end("TC(interrupted)")?;
-    assert_eq!(turn.errors(), Vec::<String>::new());
-    assert_eq!(model.requests().len(), 1);
+    session.turn(&sent.message).await?.expect("MR(u) MCP SS1 RETRY(1/3) SE1(Interrupted) TC(interrupted)")?;
+    let ended = session.events.turn_completed(&sent.message).await?;
+    assert!(ended.created_at.0 - told.created_at.0 < delay_ms.0, "the wait was not cut short");
+    assert_eq!(session.ask("TEXT:1").await?.answer(), "tick");
+    // Of the turn that was stopped the model saw one request, and the other is the next turn's.
+    assert_eq!(model.requests().len(), 2);
     Ok(())
 }
 
@@ -64,15 +69,26 @@ async fn a_cancel_of_an_idle_branch_does_nothing_to_its_next_turn_d12() -> Resul
 
 #[tokio::test]
 async fn a_waiting_turn_that_is_cancelled_makes_no_model_call_d14() -> Result<()> {
-    let (model, _gent, session) = open(Script::new().text("one").stall("hold")).await?;
+    let (model, gent, session) = open(Script::new().text("one").stall("hold")).await?;
     let first = session.send("first")?;
     model.gate("hold").reached(1).await?;
     let second = session.send("second")?;
+    assert_eq!(session.queued(1).await?, std::slice::from_ref(&second.message));
     session.cancel_message(&second.message).await?;
+    assert_eq!(
+        session.queued(1).await?,
+        std::slice::from_ref(&second.message),
+        "it is stopped when its turn comes"
+    );
     model.gate("hold").open();
     session.turn(&first.message).await?.expect("MR(u) MCP SS1 SC* SE1(Answered) MR(a1) TC")?;
     session.turn(&second.message).await?.expect("MR(u) TC(interrupted)")?;
     assert_eq!(model.requests().len(), 1);
+    let gent = gent.restart().await?;
+    let session = session.again(&gent).await?;
+    let stored = session.messages().await?.into_iter().filter(|message| message.id == second.message);
+    assert_eq!(stored.map(|message| message.text()).collect::<Vec<_>>(), ["second"]);
+    assert_eq!(session.receipts(&second.message), 1);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use gent_e2e::harness::Pipe;
 use gent_e2e::scripted::Script;
-use gent_protocol::{AgentEvent, Part};
+use gent_protocol::{AgentEvent, Message, Part};
 use serde_json::{Value, json};
 
 use crate::world::open;
@@ -59,13 +59,20 @@ async fn a_call_of_an_unknown_tool_fails_and_the_turn_goes_on_e14() -> Result<()
 
 #[tokio::test]
 async fn a_call_with_input_that_does_not_fit_fails_with_the_reason_e15() -> Result<()> {
-    let script = Script::new().tool("read", json!({ "path": 7 })).text("I see");
-    let (model, _gent, session) = open(script).await?;
+    let calls = [("read", json!({ "path": 7 })), ("bash", json!({ "comand": "echo ran > ran" }))];
+    let script = Script::new().tools(calls).text("I see");
+    let (model, gent, session) = open(script).await?;
     let turn = session.ask("read").await?;
     turn.expect(
-        "MR(u) MCP SS1 SE1(ToolCalls) MR(a1) TS(c1) TF(c1) MR(t1:c1=error) MCP SS2 SE2(Answered) MR(a2) TC",
+        "MR(u) MCP SS1 SE1(ToolCalls) MR(a1) {TS(c1) TS(c2) TF(c1) TF(c2)} MR(t1:c1=error:c2=error) \
+         MCP SS2 SE2(Answered) MR(a2) TC",
     )?;
-    assert!(model.request(2).await?.tool_results()[0].contains("Tool 'read' input failed"));
+    let results = model.request(2).await?.tool_results();
+    let told = results.iter().map(|result| serde_json::from_str::<Value>(result));
+    let told: Vec<Value> = told.map(|result| Ok(result?["error"].clone())).collect::<Result<_>>()?;
+    assert_eq!(told[0], "Tool 'read' input failed: invalid type: integer `7`, expected a string");
+    assert_eq!(told[1], "Tool 'bash' input failed: missing field `command`");
+    assert_eq!(gent.place().read("ran"), "");
     Ok(())
 }
 
@@ -85,14 +92,26 @@ async fn a_long_result_is_bounded_for_the_model_and_stored_whole_e19() -> Result
         .tool("bash", json!({ "command": "head -c 200000 /dev/zero | tr '\\0' x" }))
         .tool("bash", json!({ "command": "true" }))
         .text("long");
-    let (model, _gent, session) = open(script).await?;
-    session.ask("print").await?;
+    let (model, gent, session) = open(script).await?;
+    let turn = session.ask("print").await?;
     let seen = model.request(2).await?.tool_results()[0].clone();
-    assert!(seen.chars().count() <= 8000, "{}", seen.chars().count());
-    assert_eq!(model.request(3).await?.tool_results()[0], seen);
-    let messages = session.messages().await?;
-    let stored = messages.iter().flat_map(|m| m.tool_outcomes()).next().unwrap().result.clone();
-    assert_eq!(stored["stdout"].as_str().unwrap().len(), 200_000);
+    assert!((7000..=8000).contains(&seen.chars().count()), "{}", seen.chars().count());
+    let gent = gent.restart().await?;
+    let session = session.again(&gent).await?;
+    session.ask("TEXT:1").await?;
+    for number in 3..=4 {
+        assert_eq!(model.request(number).await?.tool_results()[0], seen, "request {number}");
+    }
+    let whole = |result: &Value| result["stdout"] == json!("x".repeat(200_000));
+    let first = |messages: &[Message]| messages.iter().flat_map(Message::tool_outcomes).next().cloned();
+    assert!(whole(&first(&session.messages().await?).unwrap().result));
+    let told: Vec<Message> = turn.messages().cloned().collect();
+    assert!(whole(&first(&told).unwrap().result));
+    let ended = turn.events.iter().find_map(|envelope| match &envelope.event {
+        AgentEvent::ToolCallSucceeded { result_json, .. } => result_json.clone(),
+        _ => None,
+    });
+    assert!(whole(&serde_json::from_str(&ended.unwrap())?));
     Ok(())
 }
 

@@ -112,13 +112,31 @@ async fn a_server_that_is_busy_for_ever_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_cannot_become_a_turn_fails_at_once() {
+async fn a_prompt_that_cannot_become_a_turn_fails_at_once_and_leaves_no_empty_session() {
+    let mut scene = begin(request(OutputFormat::Text), 1).await;
+    let mut peer = scene.peer();
+    let send = peer.open().await;
+    peer.refuse(&send, "LimitExceeded", json!({ "limit": "waiters", "max": 256 })).await;
+    let delete = peer.expect("session.delete").await;
+    assert_eq!(delete["params"], json!({ "sessionId": "s" }));
+    peer.answer(&delete, json!({})).await;
+    let (outcome, written) = scene.end().await;
+    assert_eq!(outcome.result.session_id, None);
+    assert!(!written.err().iter().any(|line| line.contains("--session")), "{:?}", written.err());
+    assert_eq!((outcome.exit_code, outcome.result.error.unwrap().tag.as_str()), (1, "LimitExceeded"));
+}
+
+#[tokio::test]
+async fn a_session_that_could_not_be_removed_is_named() {
     let mut scene = begin(request(OutputFormat::Json), 1).await;
     let mut peer = scene.peer();
     let send = peer.open().await;
     peer.refuse(&send, "LimitExceeded", json!({ "limit": "waiters", "max": 256 })).await;
+    let delete = peer.expect("session.delete").await;
+    peer.refuse(&delete, "StorageError", json!({})).await;
     let (outcome, _) = scene.end().await;
-    assert_eq!((outcome.exit_code, outcome.result.error.unwrap().tag.as_str()), (1, "LimitExceeded"));
+    assert_eq!(outcome.result.session_id.unwrap().as_str(), "s");
+    assert_eq!(outcome.result.error.unwrap().tag, "LimitExceeded");
 }
 
 #[tokio::test(start_paused = true)]

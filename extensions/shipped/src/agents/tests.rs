@@ -62,7 +62,7 @@ async fn cut_instructions_are_a_notice() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_tree_full_of_link_cycles_is_never_walked_b065() {
+async fn a_tree_full_of_link_cycles_is_never_walked() {
     let directory = tempfile::tempdir().unwrap();
     make(directory.path(), "AGENTS.md", "top");
     for n in 0..200 {

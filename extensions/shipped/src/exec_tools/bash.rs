@@ -1,9 +1,9 @@
-//! Owns the tool `bash`: one command in a shell, in the foreground, after somebody allowed it.
+//! Owns the tool `bash`: one command in a shell, in the foreground; one that is not safe after somebody allowed it.
 //! Never changes the command, and never takes a non-zero exit for a failure of its own. Tested below; what
 //! happens to the processes is tested where the host starts them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,8 @@ use gent_extension_api::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use crate::guardrail::{Class, Judgement, classify};
 
 /// Time a command has when the model names none: a test run of a middle-sized project fits.
 const TIMEOUT_DEFAULT_MS: u64 = 120_000;
@@ -120,17 +122,16 @@ async fn run(context: ToolContext, input: BashInput) -> Result<BashOutput, ToolE
         ));
     }
     let cwd = resolve_cwd(&context, input.cwd.as_deref());
-    let question = ApprovalRequest {
-        text: format!("Run this command in {}?\n{}", cwd.display(), input.command),
-        metadata: Some(json!({ "type": "bash", "command": input.command, "cwd": cwd.to_string_lossy() })),
-    };
-    let decision = context
-        .interaction()
-        .approve(question)
-        .await
-        .map_err(|error| ToolError::TellModel(format!("the command did not run: {error}")))?;
-    if !decision.approved {
-        return Ok(blocked(decision.notes));
+    if let Some(question) = question(&input.command, &cwd).await? {
+        let reason = question.1;
+        let decision = context
+            .interaction()
+            .approve(question.0)
+            .await
+            .map_err(|error| ToolError::TellModel(format!("the command did not run: {error}")))?;
+        if !decision.approved {
+            return Ok(blocked(&reason, decision.notes));
+        }
     }
     let mut request = SpawnRequest {
         purpose: SpawnPurpose::Shell,
@@ -156,6 +157,31 @@ async fn run(context: ToolContext, input: BashInput) -> Result<BashOutput, ToolE
     Ok(output_of(outcome, timeout_ms, messages))
 }
 
+/// The question that a command needs before it may run, with why; none for a safe one. The whole command stands in the
+/// question, so an answer holds for no other one.
+async fn question(command: &str, cwd: &Path) -> Result<Option<(ApprovalRequest, String)>, ToolError> {
+    let text = command.to_owned();
+    // Reading a long command takes a while, and other calls share this thread.
+    let judged = tokio::task::spawn_blocking(move || classify(&text)).await;
+    let Judgement { class, reason } = judged.map_err(|_broke| {
+        ToolError::TellModel("the command could not be judged, so it did not run".into())
+    })?;
+    if class == Class::Safe {
+        return Ok(None);
+    }
+    let request = ApprovalRequest {
+        text: format!("Run this command in {}?\n{command}\n({reason})", cwd.display()),
+        metadata: Some(json!({
+            "type": "bash-guardrail",
+            "class": class.as_str(),
+            "reason": reason,
+            "command": command,
+            "cwd": cwd.to_string_lossy(),
+        })),
+    };
+    Ok(Some((request, reason)))
+}
+
 fn resolve_cwd(context: &ToolContext, cwd: Option<&str>) -> PathBuf {
     let Some(cwd) = cwd.filter(|cwd| !cwd.is_empty()) else { return context.cwd().to_path_buf() };
     match (cwd.strip_prefix('~'), context.home()) {
@@ -165,14 +191,14 @@ fn resolve_cwd(context: &ToolContext, cwd: Option<&str>) -> PathBuf {
     }
 }
 
-fn blocked(notes: Option<String>) -> BashOutput {
-    let reason = notes.filter(|notes| !notes.trim().is_empty()).unwrap_or_else(|| "it was declined".into());
+fn blocked(reason: &str, notes: Option<String>) -> BashOutput {
+    let said = notes.filter(|notes| !notes.trim().is_empty()).unwrap_or_else(|| "it was declined".into());
     BashOutput {
         exit_code: 1,
         status: Some(Status::Blocked),
         message: None,
         stdout: String::new(),
-        stderr: format!("The command was blocked and did not run: {reason}"),
+        stderr: format!("The command was blocked and did not run ({reason}): {said}"),
         left_running: Vec::new(),
     }
 }

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_break_of_either_kind_matches_either_kind_b055() {
+    fn a_line_break_of_either_kind_matches_either_kind() {
         assert_eq!(found(b"x\r\na\r\nb\r\n", "a\nb"), one(Closeness::Exact, b"a\r\nb"));
         assert_eq!(found(b"x\r\na\r\nb\r\n", "\na\n"), one(Closeness::Exact, b"\r\na\r\n"));
         assert_eq!(found(b"a\nb\n", "a\r\nb"), one(Closeness::Exact, b"a\nb"));

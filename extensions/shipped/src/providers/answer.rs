@@ -51,6 +51,8 @@ struct Answer<D> {
     decoder: D,
     parts: VecDeque<StreamPart>,
     failure: Option<ProviderFailure>,
+    /// How long it may bring no data.
+    idle: Duration,
     deadline: Instant,
     had_data: bool,
 }
@@ -62,8 +64,11 @@ pub(super) fn read_answer<D: Decoder>(
     response: Response,
     decoder: D,
 ) -> ModelStream {
+    // One answer keeps to what held when it began.
+    let idle = http.idle.now();
     let answer = Answer {
-        deadline: Instant::now() + http.idle,
+        deadline: Instant::now() + idle,
+        idle,
         is_document: is_content(&response, "application/json"),
         http,
         peer,
@@ -109,8 +114,7 @@ impl<D: Decoder> Answer<D> {
         }
         let now = Instant::now();
         if std::mem::take(&mut self.had_data) {
-            let idle =
-                if self.decoder.is_settled() { TAIL_TIMEOUT.min(self.http.idle) } else { self.http.idle };
+            let idle = if self.decoder.is_settled() { TAIL_TIMEOUT.min(self.idle) } else { self.idle };
             self.deadline = now + idle;
         }
         // A flood of pings keeps the next read ready for ever: the clock is looked at before it.
@@ -142,7 +146,7 @@ impl<D: Decoder> Answer<D> {
         if self.decoder.is_settled() {
             return self.finish();
         }
-        let seconds = self.http.idle.as_secs_f32();
+        let seconds = self.idle.as_secs_f32();
         self.fail(failure::broken(&self.peer, &format!("brought nothing for {seconds} s; try again")));
     }
 

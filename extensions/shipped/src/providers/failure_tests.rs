@@ -99,7 +99,7 @@ fn an_error_inside_a_stream_is_judged_by_its_code_and_not_by_its_words() {
 }
 
 #[test]
-fn a_wait_is_given_in_seconds_milliseconds_or_as_a_date_b039() {
+fn a_wait_is_given_in_seconds_milliseconds_or_as_a_date() {
     let wait = |pairs: &[(&'static str, &'static str)]| {
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_images_fill_the_budget_of_a_request_b031() {
+    fn the_newest_images_fill_the_budget_of_a_request() {
         let messages = [message("a", image(40)), message("b", image(50)), message("c", image(50))];
         assert_eq!(share_images(&messages, 140), None);
         assert_eq!(share_images(&messages, 110), Some(vec![Images::LeftOut, Images::Sent, Images::Sent]));

@@ -13,8 +13,8 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::failure;
 use super::peer::Peer;
+use super::{StreamIdle, failure};
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ pub(super) type Headers = Vec<(HeaderName, String)>;
 /// The client.
 pub(super) struct Http {
     /// How long a request or its answer may bring nothing.
-    pub idle: Duration,
+    pub idle: StreamIdle,
     /// For plain loopback addresses: no proxy, no certificates.
     loopback: Mutex<Option<Client>>,
     /// For loopback addresses behind TLS: no proxy.
@@ -47,9 +47,9 @@ pub(super) struct Http {
 impl Http {
     /// A client that gives up on an answer after `idle` without data. Builds nothing yet: that costs milliseconds
     /// of CPU which a server that never asks a model should not pay.
-    pub(super) fn new(idle: Duration) -> Self {
+    pub(super) fn new(idle: impl Into<StreamIdle>) -> Self {
         Self {
-            idle,
+            idle: idle.into(),
             loopback: Mutex::new(None),
             secure_loopback: Mutex::new(None),
             remote: Mutex::new(None),
@@ -71,7 +71,7 @@ impl Http {
             .headers(header_map(peer, headers)?)
             .header(CONTENT_TYPE, "application/json")
             .body(body);
-        let response = match timeout(self.idle, request.send()).await {
+        let response = match timeout(self.idle.now(), request.send()).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(failure::unreachable(peer, &failure::cause_of(&error))),
             Err(_elapsed) => return Err(failure::broken(peer, "did not begin in time; try again")),

@@ -29,11 +29,42 @@ pub use demo::{DEMO_PROMPT, REPORT_FILE, is_demo_command};
 
 use http::Http;
 
+/// The providers whose drivers ship with gent, in the order in which a default model is looked for.
+pub const PROVIDERS: [&str; 4] = ["anthropic", "openai", "local", "demo"];
+
+/// How long an answer may bring no data before it counts as dead: asked for anew at each request.
+#[derive(Clone)]
+pub struct StreamIdle(Arc<dyn Fn() -> Duration + Send + Sync>);
+
+impl StreamIdle {
+    /// What `ask` says at each use.
+    pub fn asked(ask: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        Self(Arc::new(ask))
+    }
+
+    /// What holds for a request that begins now.
+    pub fn now(&self) -> Duration {
+        (self.0)()
+    }
+}
+
+impl From<Duration> for StreamIdle {
+    fn from(always: Duration) -> Self {
+        Self::asked(move || always)
+    }
+}
+
+impl std::fmt::Debug for StreamIdle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("StreamIdle").field(&self.now()).finish()
+    }
+}
+
 /// What the drivers are built with.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ProviderSettings {
     /// How long an answer may bring no data before it counts as dead; comments and pings are not data.
-    pub stream_idle: Duration,
+    pub stream_idle: StreamIdle,
     /// The ports of 127.0.0.1 on which a model server is looked for, in this order.
     pub local_ports: Vec<u16>,
 }
@@ -41,14 +72,14 @@ pub struct ProviderSettings {
 impl Default for ProviderSettings {
     /// 300 s (contract, "Models and keys"), and the ports of the usual local servers.
     fn default() -> Self {
-        Self { stream_idle: Duration::from_secs(300), local_ports: vec![11434, 1234, 8080] }
+        Self { stream_idle: Duration::from_secs(300).into(), local_ports: vec![11434, 1234, 8080] }
     }
 }
 
 /// The driver extensions, in the order in which a default model is looked for. They share one HTTP client, which is
 /// built at the first request; its connections live on the runtime that makes the requests.
 pub fn provider_extensions(settings: &ProviderSettings) -> Vec<Arc<dyn Extension>> {
-    let http = Arc::new(Http::new(settings.stream_idle));
+    let http = Arc::new(Http::new(settings.stream_idle.clone()));
     let drivers: [(&'static str, Arc<dyn ModelDriver>); 4] = [
         ("@gent/provider-anthropic", Arc::new(anthropic::AnthropicDriver::new(Arc::clone(&http)))),
         ("@gent/provider-openai", Arc::new(openai::OpenAiDriver::new(Arc::clone(&http)))),
@@ -94,14 +125,6 @@ mod tests {
             .iter()
             .map(|extension| extension.id().as_str().to_owned())
             .collect();
-        assert_eq!(
-            ids,
-            [
-                "@gent/provider-anthropic",
-                "@gent/provider-openai",
-                "@gent/provider-local",
-                "@gent/provider-demo"
-            ]
-        );
+        assert_eq!(ids, PROVIDERS.map(|provider| format!("@gent/provider-{provider}")));
     }
 }

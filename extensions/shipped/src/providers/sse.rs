@@ -167,7 +167,7 @@ mod tests {
     const MIXED: &str = "\u{FEFF}data: one 🦀漢\n\n: ping\n\nevent: x\ndata: two\ndata:lines\r\n\r\nid: 7\rdata: 三\r\rdata\n\nretry: 3\n\ndata: last";
 
     #[test]
-    fn events_are_the_same_however_the_bytes_are_cut_b027() {
+    fn events_are_the_same_however_the_bytes_are_cut() {
         for piece in [1, 2, 3, 7, 64, 4096] {
             let events = read(MIXED.as_bytes(), piece).unwrap();
             assert_eq!(events, ["one 🦀漢", "two\nlines", "三", "", "last"], "pieces of {piece}");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_utf8_are_an_error_and_not_replaced_b027() {
+    fn bytes_that_are_no_utf8_are_an_error_and_not_replaced() {
         assert_eq!(read(b"data: a\xFFb\n\n", 4), Err(SseError::Utf8));
         assert_eq!(read(b"data: \xF0\x9F\xA6", 1), Err(SseError::Utf8));
     }

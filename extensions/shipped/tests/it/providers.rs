@@ -52,7 +52,7 @@ pub(crate) fn driver(id: &str) -> Arc<dyn ModelDriver> {
 
 /// Settings under which an answer without data is given up at once.
 pub(crate) fn impatient() -> ProviderSettings {
-    ProviderSettings { stream_idle: Duration::from_millis(40), ..ProviderSettings::default() }
+    ProviderSettings { stream_idle: Duration::from_millis(40).into(), ..ProviderSettings::default() }
 }
 
 /// The address and key of a driver that is pointed at `server`.
@@ -115,7 +115,7 @@ const WIRES: [(&str, &str, &str); 2] =
     [("openai", "chat_text.sse", "chat_tools.sse"), ("anthropic", "messages_text.sse", "messages_tools.sse")];
 
 #[tokio::test]
-async fn every_driver_reads_the_same_parts_however_an_answer_is_cut_into_packets_b027() {
+async fn every_driver_reads_the_same_parts_however_an_answer_is_cut_into_packets() {
     for (id, text, tools) in WIRES {
         for name in [text, tools] {
             let whole = answer(id, &ProviderSettings::default(), Reply::stream(fixture(name))).await;
@@ -157,7 +157,7 @@ async fn every_driver_reports_an_answer_that_was_cut_anywhere_and_never_calls_it
 }
 
 #[tokio::test]
-async fn every_driver_gives_up_on_an_answer_that_brings_only_pings_b037() {
+async fn every_driver_gives_up_on_an_answer_that_brings_only_pings() {
     for (id, text, _) in WIRES {
         let bytes = fixture(text);
         let half = &bytes[..bytes.windows(2).position(|window| window == b"\n\n").unwrap() + 2];
@@ -225,7 +225,7 @@ async fn every_driver_says_which_variable_to_set_and_never_shows_the_key() {
 }
 
 #[tokio::test]
-async fn every_driver_waits_as_long_as_it_is_told_b039() {
+async fn every_driver_waits_as_long_as_it_is_told() {
     for (id, _, _) in WIRES {
         let failure = refused(id, Reply::json(429, json!({})).header("retry-after", "3")).await;
         assert_eq!(

@@ -48,7 +48,7 @@ async fn input_is_all_input_cached_or_not() {
 }
 
 #[tokio::test]
-async fn thoughts_come_with_what_must_go_back_and_calls_when_they_are_whole_b015() {
+async fn thoughts_come_with_what_must_go_back_and_calls_when_they_are_whole() {
     let kept = |field: &str, value: &str| json!({"anthropic": {"model": "model-x", field: value}});
     let whole = vec![
         reasoning("0", "", json!({"anthropic": {"model": "model-x"}})),
@@ -88,7 +88,7 @@ async fn an_overload_inside_an_answer_may_be_tried_again() {
 }
 
 #[tokio::test]
-async fn a_stream_that_just_stops_gives_its_whole_calls_or_fails_b033() {
+async fn a_stream_that_just_stops_gives_its_whole_calls_or_fails() {
     let whole =
         vec![call("toolu_1", "read", json!({"path": "a"})), usage(1), finish(FinishReason::ToolCalls)];
     assert_eq!(read("messages_no_stop.sse").await, (whole, None));
@@ -97,7 +97,7 @@ async fn a_stream_that_just_stops_gives_its_whole_calls_or_fails_b033() {
 }
 
 #[tokio::test]
-async fn a_refused_thought_is_left_out_once_and_for_all_b015() {
+async fn a_refused_thought_is_left_out_once_and_for_all() {
     let refusal = json!({"error": {"type": "invalid_request_error",
         "message": "messages.1.content.0: Invalid `signature` in `thinking` block"}});
     let replies = vec![

@@ -72,7 +72,7 @@ async fn thinking_comes_with_the_name_it_must_go_back_under_and_counts_as_output
 }
 
 #[tokio::test]
-async fn calls_without_a_number_are_not_merged_b025() {
+async fn calls_without_a_number_are_not_merged() {
     let whole = vec![
         call(Some("a1"), "read", json!({"path": "a"})),
         call(Some("b2"), "read", json!({"path": "b"})),
@@ -82,7 +82,7 @@ async fn calls_without_a_number_are_not_merged_b025() {
 }
 
 #[tokio::test]
-async fn a_whole_call_runs_though_neither_id_nor_reason_came_b023_b033_b035() {
+async fn a_whole_call_runs_though_neither_id_nor_reason_came() {
     let whole = vec![call(None, "read", json!({"path": "a"})), finish(FinishReason::ToolCalls)];
     assert_eq!(read("chat_no_finish.sse").await, (whole, None));
 }
@@ -96,7 +96,7 @@ async fn arguments_are_taken_as_an_object_and_kept_as_text_where_they_are_none()
 }
 
 #[tokio::test]
-async fn nothing_whole_is_a_truncated_answer_b033() {
+async fn nothing_whole_is_a_truncated_answer() {
     for name in ["chat_truncated.sse", "chat_cut_call.sse"] {
         let (parts, failure) = read(name).await;
         assert!(

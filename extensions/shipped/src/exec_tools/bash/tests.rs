@@ -15,7 +15,7 @@ struct Bed {
 impl Bed {
     fn answering(approved: bool, notes: Option<&str>) -> Self {
         let interaction = ScriptedInteraction::default();
-        let decision = Decision { approved, notes: notes.map(Into::into) };
+        let decision = Decision { approved, notes: notes.map(Into::into), edited_content: None };
         interaction.answers.lock().unwrap().push_back(decision);
         Self { exec: Arc::default(), interaction: Arc::new(interaction) }
     }
@@ -64,25 +64,35 @@ async fn a_command_runs_as_it_is_in_bash_and_its_exit_code_is_a_normal_result() 
 #[tokio::test]
 async fn leave_is_asked_for_before_anything_runs() {
     let bed = Bed::approving().with(ended(ProcessEnd::Exited(0), "", ""));
-    bed.call(json!({ "command": "make", "cwd": "sub" })).await.unwrap();
+    bed.call(json!({ "command": "rm -rf target", "cwd": "sub" })).await.unwrap();
     let asked = bed.interaction.asked.lock().unwrap().clone();
     assert_eq!(asked.len(), 1);
-    assert_eq!(asked[0].metadata, Some(json!({ "type": "bash", "command": "make", "cwd": "/place/sub" })));
+    let facts = asked[0].metadata.as_ref().unwrap();
+    let fact = |name: &str| facts[name].as_str().unwrap().to_owned();
+    assert_eq!((fact("type"), fact("class")), ("bash-guardrail".to_owned(), "destructive".to_owned()));
+    assert_eq!((fact("command"), fact("cwd")), ("rm -rf target".to_owned(), "/place/sub".to_owned()));
+    assert!(fact("reason").contains("rm") && asked[0].text.contains("rm -rf target"));
+}
+
+#[tokio::test]
+async fn a_safe_command_runs_without_a_question() {
+    let bed = Bed::approving().with(ended(ProcessEnd::Exited(0), "", ""));
+    bed.call(json!({ "command": "cargo test | tail -n 5" })).await.unwrap();
+    assert!(bed.interaction.asked.lock().unwrap().is_empty());
+    assert_eq!(bed.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn a_declined_command_does_not_run_and_the_model_learns_why() {
     let bed = Bed::answering(false, Some("not on a Friday"));
-    let result = bed.call(json!({ "command": "make deploy" })).await.unwrap();
-    assert_eq!(
-        result,
-        json!({
-            "exitCode": 1,
-            "status": "blocked",
-            "stdout": "",
-            "stderr": "The command was blocked and did not run: not on a Friday",
-        })
+    let result = bed.call(json!({ "command": "git push origin main" })).await.unwrap();
+    assert_eq!((&result["exitCode"], &result["status"]), (&json!(1), &json!("blocked")));
+    let said = result["stderr"].as_str().unwrap();
+    assert!(
+        said.starts_with("The command was blocked and did not run (") && said.contains("git push"),
+        "{said}"
     );
+    assert!(said.ends_with("): not on a Friday"), "{said}");
     assert!(bed.requests().is_empty());
 }
 
@@ -112,7 +122,7 @@ async fn a_signal_is_named_and_counts_as_a_shell_counts_it() {
 }
 
 #[tokio::test]
-async fn what_was_left_running_is_named_b045() {
+async fn what_was_left_running_is_named() {
     let mut outcome = ended(ProcessEnd::Exited(0), "hi\n", "").unwrap();
     outcome.left_running = vec![LeftRunning { pid: 77, name: "sleep".into() }];
     let bed = Bed::approving().with(Ok(outcome));

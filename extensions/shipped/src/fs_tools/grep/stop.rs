@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_time_budget_ends_a_search_and_its_result_is_kept_b063() {
+    async fn the_time_budget_ends_a_search_and_its_result_is_kept() {
         let token = CancellationToken::new();
         let reason = run_within(Duration::from_millis(1), &token, wait_for_sign).await;
         assert_eq!(reason, Ok(Some(StopReason::TimeIsUp)));

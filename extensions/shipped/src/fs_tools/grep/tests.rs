@@ -123,7 +123,7 @@ async fn a_working_directory_that_the_repository_around_it_ignores_is_searched_a
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn binaries_giants_pipes_and_link_cycles_cost_nothing_b063() {
+async fn binaries_giants_pipes_and_link_cycles_cost_nothing() {
     let place = Workplace::new();
     place.make("z.txt", "needle");
     place.make(".git/objects/x", "needle");
@@ -178,7 +178,7 @@ async fn the_limit_cuts_and_the_note_says_how_to_narrow() {
 }
 
 #[tokio::test]
-async fn a_result_stays_within_its_bound_whatever_matches_b067() {
+async fn a_result_stays_within_its_bound_whatever_matches() {
     let place = Workplace::new();
     place.make("f", format!("{}needle\n", "\u{1}\"".repeat(400)).repeat(500));
     for input in

@@ -24,7 +24,7 @@ async fn a_piece_is_replaced_and_counted() {
 }
 
 #[tokio::test]
-async fn line_breaks_are_those_of_the_place_b055() {
+async fn line_breaks_are_those_of_the_place() {
     assert_eq!(edited(b"a\r\nb\r\n", "a\nb", "a\nc").await, b"a\r\nc\r\n");
     assert_eq!(edited(b"a\r\nb\r\n", "b", "x\ny").await, b"a\r\nx\r\ny\r\n");
     assert_eq!(edited(b"a\nb\nc\r\nd\r\n", "a\nb", "x\ny").await, b"x\ny\nc\r\nd\r\n");
@@ -32,7 +32,7 @@ async fn line_breaks_are_those_of_the_place_b055() {
 }
 
 #[tokio::test]
-async fn the_mark_of_the_encoding_is_kept_and_not_in_the_way_b057() {
+async fn the_mark_of_the_encoding_is_kept_and_not_in_the_way() {
     assert_eq!(edited(b"\xEF\xBB\xBFa\n", "a", "b").await, b"\xEF\xBB\xBFb\n");
     for encoding in [Encoding::Utf16Little, Encoding::Utf16Big] {
         let file = encoding.encode("ä\r\nb\r\n".as_bytes());
@@ -106,7 +106,7 @@ async fn a_file_over_the_limit_is_refused_unread() {
 }
 
 #[tokio::test]
-async fn a_file_that_changed_since_this_branch_saw_it_is_refused_until_it_is_read_again_b061() {
+async fn a_file_that_changed_since_this_branch_saw_it_is_refused_until_it_is_read_again() {
     let place = Workplace::new();
     let edit = |old: &str| json!({"path": "f", "oldString": old, "newString": "x"});
     place.make("f", "a b c");
@@ -152,7 +152,7 @@ async fn a_file_is_the_same_file_through_a_link_and_keeps_its_mode() {
 }
 
 #[tokio::test]
-async fn parallel_edits_of_one_file_all_arrive_b059() {
+async fn parallel_edits_of_one_file_all_arrive() {
     let place = Workplace::new();
     let lines: Vec<String> = (0..5_000).map(|n| format!("line {n};")).collect();
     place.make("f", lines.join("\n"));

@@ -37,7 +37,7 @@ async fn offset_and_limit_choose_the_lines_and_the_result_says_where_to_go_on() 
 }
 
 #[tokio::test]
-async fn following_the_offsets_shows_every_line_and_no_result_is_over_its_bound_b067() {
+async fn following_the_offsets_shows_every_line_and_no_result_is_over_its_bound() {
     let place = Workplace::new();
     let lines: Vec<String> = (0..3_000).map(|n| format!("{n}\t\"{}\"\u{1}", "x".repeat(n % 90))).collect();
     place.make("f", lines.join("\n"));

@@ -48,7 +48,7 @@ async fn a_replaced_file_keeps_its_owner_where_that_is_possible() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_link_keeps_pointing_and_its_target_is_written_b079() {
+async fn a_link_keeps_pointing_and_its_target_is_written() {
     let place = Workplace::new();
     place.make("real/f", "old");
     std::os::unix::fs::symlink("real/f", place.path("link")).unwrap();
@@ -65,7 +65,7 @@ async fn a_link_keeps_pointing_and_its_target_is_written_b079() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_link_to_nothing_is_refused_and_nothing_appears_behind_it_b081() {
+async fn a_link_to_nothing_is_refused_and_nothing_appears_behind_it() {
     let place = Workplace::new();
     std::os::unix::fs::symlink(place.path("not-yet"), place.path("draft")).unwrap();
     let sentence = place.failure("write", json!({"path": "draft", "content": "x"})).await;
@@ -106,7 +106,7 @@ async fn a_read_only_file_is_refused() {
 }
 
 #[tokio::test]
-async fn a_write_over_what_somebody_else_changed_is_refused_b061() {
+async fn a_write_over_what_somebody_else_changed_is_refused() {
     let place = Workplace::new();
     place.make("f", "a");
     place.call("read", json!({"path": "f"})).await.unwrap();

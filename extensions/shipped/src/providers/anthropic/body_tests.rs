@@ -109,7 +109,7 @@ fn the_moving_marker_is_on_the_last_block_that_is_not_of_the_host() {
 }
 
 #[test]
-fn a_signed_thought_goes_back_byte_for_byte_and_an_unsigned_one_not_at_all_b015() {
+fn a_signed_thought_goes_back_byte_for_byte_and_an_unsigned_one_not_at_all() {
     let blocks = |name: &str, part: Part| {
         let request = request(vec![message(Role::Assistant, vec![part, Part::text("Yes.")])]);
         parsed(&model(name), &request)["messages"][0]["content"].clone()
@@ -126,7 +126,7 @@ fn a_signed_thought_goes_back_byte_for_byte_and_an_unsigned_one_not_at_all_b015(
 }
 
 #[test]
-fn an_image_is_sent_within_the_limit_of_the_interface_b029() {
+fn an_image_is_sent_within_the_limit_of_the_interface() {
     let blocks = |bytes: usize| {
         let data = format!("data:image/png;base64,{}", "A".repeat(bytes));
         let file = Part::File { media_type: "image/png".into(), data, file_name: None, options: None };

@@ -148,7 +148,7 @@ fn an_empty_result_says_so_and_a_call_without_text_has_the_content_its_server_ta
 }
 
 #[test]
-fn images_are_sent_in_place_and_what_cannot_be_is_named_b029() {
+fn images_are_sent_in_place_and_what_cannot_be_is_named() {
     let file = |media_type: &str, data: String| Part::File {
         media_type: media_type.into(),
         data,

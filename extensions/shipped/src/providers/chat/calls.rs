@@ -171,12 +171,12 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_an_id_is_a_call_b023() {
+    fn a_call_without_an_id_is_a_call() {
         assert_eq!(joined(&[(Some(0), "", "read", r#"{"path":"a"}"#)]), [call("", "read", "a")]);
     }
 
     #[test]
-    fn an_absent_index_is_not_zero_b025() {
+    fn an_absent_index_is_not_zero() {
         let two = [(None, "x", "read", r#"{"path":"a"}"#), (None, "y", "read", r#"{"path":"b"}"#)];
         assert_eq!(joined(&two), [call("x", "read", "a"), call("y", "read", "b")]);
         let mixed = [
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_calls_count_where_the_stream_just_stopped_b033() {
+    fn only_whole_calls_count_where_the_stream_just_stopped() {
         let mut calls = CallPieces::default();
         let delta = |index, name: &str, arguments: &str| CallDelta {
             index: Some(index),

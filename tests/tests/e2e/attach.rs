@@ -1,8 +1,10 @@
 //! Owns what `gent attach` promises: a session followed and spoken into from a pipe, over the death of its server.
 
 use anyhow::{Context as _, Result};
-use gent_e2e::harness::{Signal, send_signal, within};
+use gent_e2e::harness::{OpenSession, Signal, send_signal, within};
 use gent_e2e::scripted::Script;
+use gent_protocol::{Approval, CreateSession};
+use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdout};
 
@@ -82,5 +84,40 @@ async fn an_attached_client_outlives_the_death_of_its_server() -> Result<()> {
     assert!(rest.contains("· the connection to the server was lost and is back"), "{rest}");
     assert_eq!((rest.matches("found").count(), rest.matches("> a question").count()), (1, 0), "{rest}");
     assert_eq!(gent.cli(&["server", "stop"]).run().await?.code, Some(0));
+    Ok(())
+}
+
+/// A model that clears a file away, and says so.
+fn clearing() -> Script {
+    Script::new().tool("bash", json!({ "command": "rm -rf old.o" })).text("done")
+}
+
+#[tokio::test]
+async fn a_typed_yes_lets_a_command_run_that_destroys() -> Result<()> {
+    let (_model, gent, _session) = open(clearing()).await?;
+    let create = CreateSession { approval: Some(Approval::Ask), ..gent.create()? };
+    let session = OpenSession::create(gent.client().await?, create).await?;
+    gent.place().write("old.o", "old")?;
+    let attach = gent.cli(&["attach", session.id.as_str()]).input("clean up\ny\n").run().await?;
+    assert_eq!(attach.code, Some(0), "{attach:?}");
+    let question = "? may this command run? it is destructive: ";
+    assert!(attach.stdout.contains(question) && attach.stdout.contains("\n    rm -rf old.o\n"), "{attach:?}");
+    assert!(attach.stdout.contains("· the answer is yes\n"), "{attach:?}");
+    assert!(!gent.place().work().join("old.o").exists(), "{attach:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_without_a_person_answers_no_and_says_how_to_allow_it() -> Result<()> {
+    let (model, gent, _session) = open(clearing()).await?;
+    gent.place().write("old.o", "old")?;
+    let run = gent.cli(&["run", "clean up", "--model", "openai/scripted"]).run().await?;
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "done\n"), "{run:?}");
+    let told = "answered no, as nobody can be asked here: may this command run: rm -rf old.o";
+    assert!(run.stderr.contains(told), "{run:?}");
+    let request = model.request(2).await?;
+    let heard = String::from_utf8_lossy(&request.bytes).into_owned();
+    assert!(heard.contains("start it with --approve-all to allow such calls"), "{heard}");
+    assert!(gent.place().work().join("old.o").exists());
     Ok(())
 }

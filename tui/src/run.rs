@@ -219,7 +219,11 @@ impl<O: Output> Runner<'_, O> {
                     if let Line::Error(text) = &line {
                         self.shown_error = Some(text.clone());
                     }
-                    if self.request.grant == Grant::Nothing && !self.is_blocked_told {
+                    // Somebody who was asked knows why.
+                    if self.request.grant == Grant::Nothing
+                        && self.keyboard.is_ended()
+                        && !self.is_blocked_told
+                    {
                         self.is_blocked_told = line.name_approval();
                     }
                     self.lines.push(line);

@@ -29,12 +29,13 @@ async fn a_person_at_the_terminal_is_asked_and_their_answer_is_sent() {
     assert_eq!(respond["params"], answer("q", false, Some("keep it")));
     peer.answer(&respond, json!({})).await;
     peer.resolved("q", json!({ "approved": false })).await;
+    peer.tool("ToolCallSucceeded", "c1", Some("blocked")).await;
     peer.completed(json!({})).await;
     let (outcome, written) = scene.end().await;
     assert_eq!(outcome.exit_code, 0);
     let usage = "  answer y or n, with notes after it if you like";
     let question = ["? may this command run? it is destructive: it removes files", "    rm -rf x", usage];
-    assert_eq!(written.err()[1..], [question[0], question[1], usage, usage]);
+    assert_eq!(written.err()[1..], [question[0], question[1], usage, usage, "· read blocked"]);
 }
 
 #[tokio::test]

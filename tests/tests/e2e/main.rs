@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod admission;
 #[cfg(test)]
+mod attach;
+#[cfg(test)]
 mod command_line;
 #[cfg(test)]
 mod context;

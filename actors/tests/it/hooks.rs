@@ -76,17 +76,39 @@ async fn a_death_behind_the_receipt_brings_neither_a_second_one_nor_its_hooks_g2
     assert!(trace.ends_with("MR(r:assistant:1) TC() MR(s) MCP SS1 SE1(Answered) MR(s:assistant:1) TC()"));
 }
 
-/// What a hook does to its own branch when a turn has ended.
-struct Acts(fn(Context) -> BoxFuture<'static, Result<(), SessionError>>);
+/// A verb on the own branch, when a turn has ended.
+type Verb = fn(Context) -> BoxFuture<'static, Result<(), SessionError>>;
 
-impl TurnAfterHandler for Acts {
-    fn turn_after<'a>(&'a self, context: Context, _: TurnAfterInput) -> BoxFuture<'a, Result<(), String>> {
-        async move { (self.0)(context).await.map_err(|error| error.to_string()) }.boxed()
+/// A handler that does so, and what came of it each time. Clones share it.
+#[derive(Clone)]
+struct Acts {
+    verb: Verb,
+    came_of: Arc<Mutex<Vec<Result<(), String>>>>,
+}
+
+impl Acts {
+    fn with(verb: Verb) -> Self {
+        Self { verb, came_of: Arc::default() }
+    }
+
+    fn came_of(&self) -> Vec<Result<(), String>> {
+        self.came_of.lock().unwrap().clone()
+    }
+
+    fn alone(&self) -> Vec<Arc<dyn Extension>> {
+        Extra::new().hook(Hook::TurnAfter(Arc::new(self.clone()))).alone()
     }
 }
 
-fn acts(acts: fn(Context) -> BoxFuture<'static, Result<(), SessionError>>) -> Vec<Arc<dyn Extension>> {
-    Extra::new().hook(Hook::TurnAfter(Arc::new(Acts(acts)))).alone()
+impl TurnAfterHandler for Acts {
+    fn turn_after<'a>(&'a self, context: Context, _: TurnAfterInput) -> BoxFuture<'a, Result<(), String>> {
+        async move {
+            let came = (self.verb)(context).await.map_err(|error| error.to_string());
+            self.came_of.lock().unwrap().push(came);
+            Ok(())
+        }
+        .boxed()
+    }
 }
 
 fn queue_review(context: Context) -> BoxFuture<'static, Result<(), SessionError>> {
@@ -105,8 +127,8 @@ fn queue_review(context: Context) -> BoxFuture<'static, Result<(), SessionError>
 
 #[actix::test]
 async fn a_hook_that_queues_a_follow_up_of_one_source_brings_one_more_turn_g16() {
-    let more = acts(queue_review);
-    let rig = Rig::of(Setup { more, ..Setup::still(vec![text("a"), text("b"), text("c")]) }).await;
+    let (acts, script) = (Acts::with(queue_review), vec![text("a"), text("b"), text("c")]);
+    let rig = Rig::of(Setup { more: acts.alone(), ..Setup::still(script) }).await;
     rig.send("r", "hi").await.unwrap();
     rig.ended(2).await;
     rest().await;
@@ -120,6 +142,7 @@ async fn a_hook_that_queues_a_follow_up_of_one_source_brings_one_more_turn_g16()
     let opening: Vec<&str> = opening.map(|message| message.id.as_str()).collect();
     assert_eq!(opening, ["message:r", review.as_str(), "message:s"]);
     assert!(rig.queue().await.follow_up.is_empty());
+    assert_eq!(acts.came_of(), [Ok(()), Ok(()), Ok(())]);
 }
 
 fn stop(context: Context) -> BoxFuture<'static, Result<(), SessionError>> {
@@ -128,11 +151,13 @@ fn stop(context: Context) -> BoxFuture<'static, Result<(), SessionError>> {
 
 #[actix::test]
 async fn a_hook_that_stops_its_own_branch_stops_nothing_and_blocks_nothing_g17() {
-    let rig = Rig::of(Setup { more: acts(stop), ..Setup::still(vec![text("a"), text("b")]) }).await;
+    let (acts, script) = (Acts::with(stop), vec![text("a"), text("b")]);
+    let rig = Rig::of(Setup { more: acts.alone(), ..Setup::still(script) }).await;
     let (one, two) = futures_util::join!(rig.send("r", "hi"), rig.send("s", "hi"));
     one.unwrap();
     two.unwrap();
     rest().await;
+    assert_eq!(acts.came_of(), [Ok(()), Ok(())]);
     assert!(rig.trace().await.ends_with("TC() MR(s) MCP SS1 SE1(Answered) MR(s:assistant:1) TC()"));
 }
 

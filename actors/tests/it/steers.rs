@@ -71,6 +71,23 @@ async fn a_steer_on_the_last_step_waits_and_opens_the_next_turn_d3() {
 }
 
 #[actix::test]
+async fn a_steer_does_not_join_before_the_last_step_either_d3() {
+    let script = vec![calls(&[("c1", "wait", "a")]), text("done"), text("next")];
+    let rig = Rig::of(Setup { max_steps: Some(2), ..Setup::still(script) }).await;
+    let gate = rig.tools.gate("a");
+    let steer = async {
+        gate.reached().await;
+        rig.steer("s", "and this").await;
+        gate.open();
+    };
+    let (sent, ()) = futures_util::join!(rig.send("r", "hi"), steer);
+    sent.unwrap();
+    rig.ended(2).await;
+    let trace = rig.trace().await;
+    assert!(trace.contains("MR(r:assistant:2) TC() MR(s:interjection) "), "{trace}");
+}
+
+#[actix::test]
 async fn a_steer_to_an_idle_branch_waits_and_is_shown_d4() {
     let rig = Rig::still(Vec::new()).await;
     rig.steer("s", "later").await;
@@ -133,6 +150,8 @@ async fn a_steer_that_joined_is_not_said_again_when_it_is_repeated_a12() {
     let (sent, ()) = futures_util::join!(rig.send("r", "hi"), steer);
     sent.unwrap();
     let before = rig.trace().await;
+    rig.steer("s", "look there").await;
+    assert!(rig.queue().await.steering.is_empty());
     rig.wake("s", "look there").await;
     assert!(rig.queue().await.steering.is_empty());
     assert_eq!(rig.trace().await, before);
@@ -156,6 +175,13 @@ async fn a_steer_that_wakes_joins_the_turn_that_ends_or_opens_its_own_and_is_rea
             rig.wake(&name, &say).await;
         };
         futures_util::join!(end, steer);
+        let is_stored = |event: &AgentEvent| match event {
+            AgentEvent::MessageReceived { message } => {
+                (message.id.as_str() == format!("{name}:interjection")).then_some(())
+            }
+            _ => None,
+        };
+        rig.event(1, is_stored).await;
         rig.send(&format!("next{n}"), "hi").await.unwrap();
         let steer = message(&rig, &format!("{name}:interjection"));
         outcomes.push((name, steer.metadata.unwrap().joined_turn));

@@ -78,9 +78,10 @@ async fn busy_session(gent: &Gent, client: &Client, hold: &str) -> Result<Create
 async fn storm(gent: &Gent) -> Result<BTreeMap<String, usize>> {
     let place = gent.place().workspace();
     let clients = try_join_all((0..CONNECTIONS).map(|_| gent.client_of(&place))).await?;
-    let of = busy_session(gent, &clients[0], "storm").await?;
-    let calls = (0..AT_ONCE).map(|number| {
-        let (client, of) = (&clients[number % CONNECTIONS], &of);
+    let opener = gent.client_of(&place).await?;
+    let of = busy_session(gent, &opener, "storm").await?;
+    let calls = clients.iter().cycle().take(AT_ONCE).enumerate().map(|(number, client)| {
+        let of = &of;
         async move {
             let name = format!("n{number}");
             let result = match number % 3 {

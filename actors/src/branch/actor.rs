@@ -72,11 +72,11 @@ pub(crate) struct BranchActor {
     /// A write of the actor's own is in flight: nothing is taken meanwhile.
     is_busy: bool,
     pub(super) waiters: Waiters,
-    pub(super) turn: Option<CurrentTurn>,
+    pub(super) turn: Option<Box<CurrentTurn>>,
     /// A turn that waits in its row: for a credential, or for the next server.
-    pub(super) aside: Option<TurnRow>,
+    pub(super) aside: Option<Box<TurnRow>>,
     /// A turn that waits for an answer.
-    pub(super) parked: Option<TurnRow>,
+    pub(super) parked: Option<Box<TurnRow>>,
     last_active: Duration,
     /// The one timer of the activation is running.
     is_idle_armed: bool,
@@ -138,9 +138,12 @@ impl BranchActor {
             self.last_active = self.services.env.monotonic();
             match command {
                 Command::Submit { submission, waits, reply } => self.submit(ctx, *submission, waits, reply),
-                Command::Stop { order, reply } => self.stop_turn(ctx, order, reply),
+                Command::Stop { order, reply } => self.stop_turn(ctx, *order, reply),
                 Command::Interject { interjection, reply } => self.interject(ctx, *interjection, reply),
-                Command::Answer { question, decision, reply } => self.answer(ctx, question, decision, reply),
+                Command::Answer { answer, reply } => {
+                    let (question, decision) = *answer;
+                    self.answer(ctx, question, decision, reply);
+                }
                 Command::Dequeue { message, reply } => self.dequeue(ctx, message, reply),
                 Command::DrainAll { request, reply } => self.drain_all(ctx, request, reply),
                 Command::CredentialOffered { reply } => {
@@ -205,7 +208,14 @@ impl BranchActor {
             None => {}
             Some(Effect::RunTurn) => self.run_turn(ctx),
             Some(Effect::TakeNext) => self.take_next(ctx),
-            Some(Effect::ArmIdle) => self.arm_idle(ctx, self.services.branch_idle),
+            Some(Effect::ArmIdle) => {
+                self.lanes.shrink();
+                if self.state == BranchState::Idle && self.aside.is_none() {
+                    // The next turn reads it anew.
+                    self.session = None;
+                }
+                self.arm_idle(ctx, self.services.branch_idle);
+            }
             Some(Effect::AskToRetire) => self.ask_to_retire(ctx),
         }
     }
@@ -266,7 +276,7 @@ impl BranchActor {
             Origin::Row => (false, true),
         };
         let began = is_new.then(|| self.services.env.monotonic());
-        self.turn = Some(CurrentTurn { row, began, is_unattended });
+        self.turn = Some(Box::new(CurrentTurn { row, began, is_unattended }));
         run
     }
 
@@ -340,7 +350,8 @@ impl BranchActor {
             BranchState::Retiring { .. } => ActorState::Retiring,
         };
         let waiters = self.waiters.count();
-        let row = self.turn.as_ref().map(|turn| &turn.row).or(self.aside.as_ref()).or(self.parked.as_ref());
+        let resting = self.aside.as_deref().or(self.parked.as_deref());
+        let row = self.turn.as_ref().map(|turn| &turn.row).or(resting);
         let attempts = row.map(|row| row.attempts);
         let waiting_for = match (&self.parked, &self.aside) {
             (Some(_), _) => Some(WAITS_FOR_ANSWER.to_owned()),
@@ -375,7 +386,7 @@ impl BranchActor {
     }
 
     pub(super) fn turn_message(&self) -> Option<&MessageId> {
-        let resting = self.aside.as_ref().or(self.parked.as_ref());
+        let resting = self.aside.as_deref().or(self.parked.as_deref());
         self.turn.as_ref().map(|turn| &turn.row).or(resting).map(|row| &row.message_id)
     }
 }

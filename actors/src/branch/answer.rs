@@ -48,7 +48,7 @@ impl BranchActor {
             && !self.services.drain.is_cancelled()
             && let Some(row) = self.parked.take_if(|row| row.message_id == answered.turn)
         {
-            let run = self.start(row, Origin::Row, false, true);
+            let run = self.start(*row, Origin::Row, false, true);
             self.advance(ctx, Input::Resumed { run });
         }
     }

@@ -107,7 +107,7 @@ impl BranchActor {
                 // Where it could not be stored the row still says `running`: it goes on all the same.
                 actor.turn = None;
                 actor.shared.latch.clear();
-                actor.aside = Some(row);
+                actor.aside = Some(Box::new(row));
                 actor.advance(ctx, Input::PutAside { run });
                 if let Err(error) = result {
                     actor.failed(ctx, &error);
@@ -138,7 +138,7 @@ impl BranchActor {
                 Ok((true, _)) => {
                     actor.turn = None;
                     actor.shared.latch.clear();
-                    actor.parked = Some(row);
+                    actor.parked = Some(Box::new(row));
                     actor.advance(ctx, Input::Parked { run });
                 }
                 Ok((false, is_stopped)) => {

@@ -14,9 +14,9 @@ pub(crate) type Reply<T = ()> = oneshot::Sender<Result<T, BranchError>>;
 
 /// What waits to be taken.
 pub(crate) enum Command {
-    Stop { order: StopOrder, reply: Reply<bool> },
+    Stop { order: Box<StopOrder>, reply: Reply<bool> },
     Interject { interjection: Box<Interjection>, reply: Reply },
-    Answer { question: InteractionRequestId, decision: QuestionDecision, reply: Reply },
+    Answer { answer: Box<(InteractionRequestId, QuestionDecision)>, reply: Reply },
     Dequeue { message: MessageId, reply: Reply<bool> },
     DrainAll { request: RequestId, reply: Reply<QueueSnapshot> },
     CredentialOffered { reply: Reply },
@@ -61,6 +61,13 @@ impl Lanes {
         Some(filed.command)
     }
 
+    /// Gives back the room that the fullest moment took: a branch at rest keeps none.
+    pub(crate) fn shrink(&mut self) {
+        for lane in [&mut self.control, &mut self.reports, &mut self.data] {
+            lane.shrink_to_fit();
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.control.is_empty() && self.reports.is_empty() && self.data.is_empty()
     }
@@ -96,7 +103,7 @@ mod tests {
         let end = Box::new(TurnEnd::Abandoned(gent_storage::StoreError::Closed));
         lanes.file(Command::RunEnded { run: RunId::parse("r").unwrap(), end }, None);
         let request = RequestId::parse("c").unwrap();
-        let order = StopOrder { request, message: None, requester: None };
+        let order = Box::new(StopOrder { request, message: None, requester: None });
         lanes.file(Command::Stop { order, reply: reply() }, None);
         assert!(matches!(lanes.take(), Some(Command::Stop { .. })));
         assert!(matches!(lanes.take(), Some(Command::RunEnded { .. })));

@@ -24,6 +24,7 @@ impl Handler<Stop> for BranchActor {
 
     fn handle(&mut self, order: Stop, ctx: &mut Context<Self>) -> Self::Result {
         let Stop { order, permit } = order;
+        let order = Box::new(order);
         self.file(ctx, permit, |reply| Command::Stop { order, reply })
     }
 }
@@ -42,7 +43,8 @@ impl Handler<Answer> for BranchActor {
 
     fn handle(&mut self, order: Answer, ctx: &mut Context<Self>) -> Self::Result {
         let Answer { question, decision, permit } = order;
-        self.file(ctx, permit, |reply| Command::Answer { question, decision, reply })
+        let answer = Box::new((question, decision));
+        self.file(ctx, permit, |reply| Command::Answer { answer, reply })
     }
 }
 

@@ -52,7 +52,6 @@ impl BranchActor {
         self.await_then(ctx, opened, |actor, ctx, opened| match opened {
             Ok(opened) => {
                 actor.opened(ctx, opened);
-                actor.run_loop_open();
                 actor.shared.opened.cancel();
             }
             Err(error) => {
@@ -66,18 +65,19 @@ impl BranchActor {
         let fence = self.fence(opened.epoch);
         self.writer = Some(BranchWriter::new(self.services.store.clone(), fence));
         self.session = Some(Arc::new(opened.session));
+        self.run_loop_open();
         self.shared.status.change(|status| status.epoch = opened.epoch);
         let Some(OpenTurn { row, is_cancelled, is_given_up, is_parked }) = opened.turn else {
             self.advance(ctx, Input::Opened { waking: opened.is_waking });
             return;
         };
         if is_parked {
-            self.parked = Some(row);
+            self.parked = Some(Box::new(row));
             self.advance(ctx, Input::OpenedOverParked);
             return;
         }
         if self.services.drain.is_cancelled() && !is_cancelled {
-            self.aside = Some(row);
+            self.aside = Some(Box::new(row));
             self.advance(ctx, Input::Opened { waking: false });
             return;
         }
@@ -95,7 +95,7 @@ impl BranchActor {
         let (run, n_steps, mut ledger) = (row.run.clone(), row.step, Progress::of(&row).ledger);
         ledger.mark_partial();
         self.state = super::state::BranchState::Running { run: run.clone() };
-        self.turn = Some(CurrentTurn { row, began: None, is_unattended: true });
+        self.turn = Some(Box::new(CurrentTurn { row, began: None, is_unattended: true }));
         let end = TurnEnd::Over {
             ending: Ending::FAILED,
             error: Some(failure.to_string()),

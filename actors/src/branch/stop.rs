@@ -63,16 +63,16 @@ impl BranchActor {
     /// Stops a turn that runs, or starts one that waits so that it ends as stopped.
     fn stop_now(&mut self, ctx: &mut Context<Self>, turn: &MessageId) {
         self.shared.latch.stop(Some(turn));
-        let is_it = |row: &mut gent_storage::TurnRow| row.message_id == *turn;
+        let is_it = |row: &mut Box<gent_storage::TurnRow>| row.message_id == *turn;
         if self.state == BranchState::Idle
             && let Some(row) = self.aside.take_if(is_it)
         {
-            let run = self.start(row, Origin::Row, true, true);
+            let run = self.start(*row, Origin::Row, true, true);
             self.advance(ctx, Input::Took { run });
         } else if self.state == BranchState::Waiting
             && let Some(row) = self.parked.take_if(is_it)
         {
-            let run = self.start(row, Origin::Row, true, true);
+            let run = self.start(*row, Origin::Row, true, true);
             self.advance(ctx, Input::Resumed { run });
         }
     }
@@ -83,7 +83,7 @@ impl BranchActor {
             && !self.services.drain.is_cancelled()
             && let Some(row) = self.aside.take()
         {
-            let run = self.start(row, Origin::Row, false, true);
+            let run = self.start(*row, Origin::Row, false, true);
             self.advance(ctx, Input::Took { run });
         }
     }

@@ -30,7 +30,7 @@ pub(crate) const REQUESTS: usize = 256;
 pub(crate) const REQUEST_BYTES: usize = 32 * 1024 * 1024;
 /// Reads of one connection that are worked on at once, until there is room for their answers. Beyond it: they wait. A
 /// client that asks and does not read costs this many answers beside its queue.
-pub(crate) const READS: usize = 8;
+pub(crate) const READS: usize = 4;
 /// Streams of one connection. Beyond it: `LimitExceeded` at once.
 pub(crate) const SUBSCRIPTIONS: usize = 64;
 

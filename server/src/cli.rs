@@ -2,6 +2,7 @@
 //! Never does what the library or the client does. Tested below each command and end to end.
 
 mod arguments;
+mod attach;
 mod doctor;
 mod failure;
 mod lists;
@@ -33,6 +34,7 @@ pub(crate) fn main(arguments: Vec<OsString>, environment: &Environment) -> ExitC
     let is_verbose = parsed.verbose;
     let outcome = match parsed.command {
         Command::Run(options) => run::run(options, environment, is_verbose),
+        Command::Attach(options) => attach::attach(options, environment, is_verbose),
         Command::Demo(options) => run::demo(options, environment, is_verbose),
         Command::Serve(options) => serve::serve(options, environment),
         Command::Server(server) => match server.command {

@@ -8,7 +8,8 @@ use std::time::Duration;
 use gent_actors::{Engine, EngineConfig, Env, Hub, ProcessPlace, Settings, StandingApproval};
 use gent_extension_api::{ApprovalRequest, Extension};
 use gent_extensions::{
-    Agents, ExecTools, FsTools, ProviderSettings, StreamIdle, is_demo_command, provider_extensions,
+    Agents, ExecTools, FsTools, InteractionTools, ProviderSettings, StreamIdle, is_demo_command,
+    provider_extensions,
 };
 use gent_protocol::{ModelId, Secret, StoreIncarnation};
 use gent_storage::{Location, Mode, Store, StoreConfig, Synchronous};
@@ -158,7 +159,7 @@ pub(crate) fn start_engine(
 /// The shipped extensions; drivers come last, so that tools and agents are there when one is asked.
 fn extensions(config: &Arc<LiveConfig>) -> Vec<Arc<dyn Extension>> {
     let mut extensions: Vec<Arc<dyn Extension>> =
-        vec![Arc::new(Agents), Arc::new(FsTools::default()), Arc::new(ExecTools)];
+        vec![Arc::new(Agents), Arc::new(FsTools::default()), Arc::new(ExecTools), Arc::new(InteractionTools)];
     extensions.extend(provider_extensions(&provider_settings(config)));
     extensions
 }

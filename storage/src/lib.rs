@@ -29,6 +29,7 @@
 //! | `turn.notices` | `ErrorOccurred` notices |
 //! | `turn.joinSteers` | what the step before left to store + turn row + queue items of steers removed + their messages, each with `MessageReceived` |
 //! | `turn.project` | boundary messages + turn row + `ModelContextProjected` + `StreamStarted` |
+//! | `turn.modelAttempt` | one more of a turn's counted requests, or none |
 //! | `turn.retry` | `ProviderRetrying` |
 //! | `turn.delta` | one `StreamChunk`, a perishable row |
 //! | `turn.streamEnd` | `StreamEnded` + metrics + `ErrorOccurred`, where it broke + assistant message + results of calls that do not run + their events + turn row; the step's deltas removed |

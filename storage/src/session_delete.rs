@@ -14,7 +14,7 @@ use crate::schema::{
     message_chunks, messages, questions, session_counters, sessions, stream_deltas, tool_call_bindings,
     turns,
 };
-use crate::sessions::session_get;
+use crate::sessions::{CREATE, session_get};
 use crate::{Reader, StoreError, WriteTxn};
 
 /// Marks a session as being deleted, with all it spawned and their own handoffs, and removes their owner rows: from
@@ -80,6 +80,11 @@ fn mark(connection: &mut AnyConnection, session: &str, at: Millis) -> Result<Vec
         .load(connection)?;
     diesel::delete(branch_owners::table.filter(branch_owners::branch_id.eq_any(&branch_ids)))
         .execute(connection)?;
+    // The outcome of the create goes at once: a repeat of it must not be answered with a session that is gone.
+    let creates = durable_operations::table
+        .filter(durable_operations::session_id.eq(session))
+        .filter(durable_operations::operation.eq(CREATE));
+    diesel::delete(creates).execute(connection)?;
     branch_ids.iter().map(|text| id(text, || format!("branch {text}"))).collect()
 }
 

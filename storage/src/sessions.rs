@@ -72,7 +72,7 @@ pub struct SessionRow {
 }
 
 /// The operation under which outcomes of `session_create` are kept.
-const CREATE: &str = "session.create";
+pub(crate) const CREATE: &str = "session.create";
 
 /// The name of a session's first branch.
 const FIRST_BRANCH: &str = "main";

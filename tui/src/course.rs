@@ -9,6 +9,7 @@ use gent_protocol::{
 };
 use tokio::time::timeout;
 
+use crate::asking::Asking;
 use crate::open::Opened;
 use crate::request::{Grant, RunRequest, SessionChoice};
 use crate::turn::Turn;
@@ -16,13 +17,14 @@ use crate::turn::Turn;
 /// How long a run whose prompt was refused waits for its empty session to be gone.
 const DISCARD: Duration = Duration::from_secs(2);
 
-/// The turn of a run and its connection.
+/// The turn of a run, what it is asked, and its connection.
 pub(crate) struct Course {
     pub(crate) turn: Turn,
     pub(crate) message_id: MessageId,
     pub(crate) send: SendMessage,
     pub(crate) cancel: SteerCommand,
     pub(crate) snapshot: GetSnapshot,
+    pub(crate) asking: Asking,
     pub(crate) client: Option<Client>,
     pub(crate) connection: u32,
 }
@@ -53,6 +55,7 @@ impl Course {
                 request_id: request.ids.cancel.clone(),
                 message_id: Some(message_id),
             },
+            asking: Asking::new(session_id.clone(), branch_id.clone(), &request.cwd),
             snapshot: GetSnapshot { session_id, branch_id, before: None },
             client: None,
             connection: 0,

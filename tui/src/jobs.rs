@@ -1,12 +1,21 @@
-//! Owns the calls a run makes beside following the session: the prompt, the cancel, the question for the model.
+//! Owns the calls a run makes beside following the session: the prompt, the cancel, answers, the question
+//! for the model.
 //! Each reports once; all end with the run. Tested in `tui/tests/it`.
 
 use std::time::Duration;
 
 use gent_client::{CallError, Client};
-use gent_protocol::{Done, GetSnapshot, SendMessage, SessionSnapshot, SteerCommand, SteerParams};
+use gent_protocol::{
+    Done, GetSnapshot, InteractionRequestId, RespondInteraction, SendMessage, SessionSnapshot, SteerCommand,
+    SteerParams,
+};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+
+/// How often an answer is given again to a branch that takes no more, and the pause before: half a minute.
+const BUSY_TRIES: u32 = 60;
+const PAUSE: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// What came of a call.
 #[derive(Debug)]
@@ -15,6 +24,8 @@ pub(crate) enum Report {
     Sent { connection: u32, outcome: Result<Done, CallError> },
     /// The cancel is stored, or was refused.
     Cancelled(Result<Done, CallError>),
+    /// The answer to a question is taken, or was refused.
+    Answered { request_id: InteractionRequestId, error: Option<CallError> },
     /// What the session is like.
     Model(Box<Result<SessionSnapshot, CallError>>),
 }
@@ -41,6 +52,24 @@ impl Jobs {
     /// Cancels the turn.
     pub(crate) fn cancel(&mut self, client: Client, command: SteerCommand) {
         self.set.spawn(async move { Report::Cancelled(client.call(SteerParams { command }).await) });
+    }
+
+    /// Answers a question; again and again while the branch takes no more.
+    pub(crate) fn respond(&mut self, client: Client, answer: RespondInteraction) {
+        self.set.spawn(async move {
+            let request_id = answer.request_id.clone();
+            for _ in 0..BUSY_TRIES {
+                match client.call_with(&answer).await {
+                    Ok(_) => return Report::Answered { request_id, error: None },
+                    Err(error) => match error.repeat_after() {
+                        Some(repeat) => sleep(repeat.wait.unwrap_or(PAUSE).min(PAUSE_MAX)).await,
+                        None => return Report::Answered { request_id, error: Some(error) },
+                    },
+                }
+            }
+            let error = client.call(answer).await.err();
+            Report::Answered { request_id, error }
+        });
     }
 
     /// Asks which model answers.

@@ -110,7 +110,7 @@ async fn newest<C: Connector>(link: &mut Link<C>, request: &RunRequest) -> Resul
     }
 }
 
-async fn first_branch<C: Connector>(
+pub(crate) async fn first_branch<C: Connector>(
     link: &mut Link<C>,
     session_id: &SessionId,
 ) -> Result<BranchId, RunError> {

@@ -12,8 +12,10 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use crate::answering::send_answer;
 use crate::course::Course;
 use crate::jobs::{Jobs, Report};
+use crate::keyboard::Keyboard;
 use crate::lines::Line;
 use crate::open::{Opened, call_error, follow_error, open};
 use crate::outcome::{RunError, RunOutcome};
@@ -39,6 +41,7 @@ pub async fn run<C, O>(
     connector: C,
     request: &RunRequest,
     interrupts: &mut mpsc::Receiver<Interrupt>,
+    keyboard: &mut Keyboard,
     output: &mut O,
 ) -> RunOutcome
 where
@@ -49,6 +52,7 @@ where
     let mut runner = Runner {
         request,
         interrupts,
+        keyboard,
         output,
         jobs: Jobs::default(),
         sanitizer: Sanitizer::default(),
@@ -83,6 +87,7 @@ where
 pub(crate) struct Runner<'a, O> {
     pub(crate) request: &'a RunRequest,
     pub(crate) interrupts: &'a mut mpsc::Receiver<Interrupt>,
+    pub(crate) keyboard: &'a mut Keyboard,
     pub(crate) output: &'a mut O,
     pub(crate) jobs: Jobs,
     pub(crate) sanitizer: Sanitizer,
@@ -102,7 +107,7 @@ pub(crate) struct Runner<'a, O> {
     pub(crate) shown_error: Option<String>,
 }
 
-async fn at(instant: Option<Instant>) {
+pub(crate) async fn at(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
         None => std::future::pending().await,
@@ -139,6 +144,9 @@ impl<O: Output> Runner<'_, O> {
     ) -> Result<Infallible, Leave> {
         self.is_model_asked = opened.snapshot.is_some();
         let mut following = follow(link, opened.from);
+        if let Some(question) = opened.snapshot.as_ref().and_then(|snapshot| snapshot.question.as_ref()) {
+            self.present(question, course).await?;
+        }
         loop {
             tokio::select! {
                 biased;
@@ -150,7 +158,8 @@ impl<O: Output> Runner<'_, O> {
                 () = at(self.deadline), if !self.stopping.is_begun() => {
                     self.stopping.begin(Stop::Timeout, &mut self.jobs, course);
                 }
-                report = self.jobs.next() => self.take_report(report, course)?,
+                report = self.jobs.next() => self.take_report(report, course).await?,
+                typed = self.keyboard.next(), if course.asking.is_open() => self.take_typed(typed, course).await?,
                 followed = following.next() => match followed {
                     Some(Ok(followed)) => self.take(followed, course).await?,
                     Some(Err(error)) => {
@@ -170,6 +179,7 @@ impl<O: Output> Runner<'_, O> {
                 course.connection += 1;
                 course.client = Some(client.clone());
                 self.jobs.send(client.clone(), course.connection, course.send.clone(), Duration::ZERO);
+                send_answer(&mut self.jobs, course);
                 if self.stopping.is_begun() {
                     self.jobs.cancel(client.clone(), course.cancel.clone());
                 }
@@ -195,6 +205,7 @@ impl<O: Output> Runner<'_, O> {
         course: &mut Course,
     ) -> Result<(), Leave> {
         let is_text = self.request.format == OutputFormat::Text;
+        self.hear_question(&envelope.event, course).await?;
         for effect in course.turn.apply(envelope) {
             match effect {
                 Effect::Mine if self.request.format == OutputFormat::StreamJson => {
@@ -208,7 +219,11 @@ impl<O: Output> Runner<'_, O> {
                     if let Line::Error(text) = &line {
                         self.shown_error = Some(text.clone());
                     }
-                    if self.request.grant == Grant::Nothing && !self.is_blocked_told {
+                    // Somebody who was asked knows why.
+                    if self.request.grant == Grant::Nothing
+                        && self.keyboard.is_ended()
+                        && !self.is_blocked_told
+                    {
                         self.is_blocked_told = line.name_approval();
                     }
                     self.lines.push(line);
@@ -219,7 +234,7 @@ impl<O: Output> Runner<'_, O> {
         if course.turn.ended().is_some() { Err(Leave::Ended) } else { Ok(()) }
     }
 
-    fn take_report(&mut self, report: Report, course: &mut Course) -> Result<(), Leave> {
+    async fn take_report(&mut self, report: Report, course: &mut Course) -> Result<(), Leave> {
         match report {
             // Its connection is gone; the prompt has been sent again on the next one.
             Report::Sent { connection, .. } if connection != course.connection => Ok(()),
@@ -262,6 +277,7 @@ impl<O: Output> Runner<'_, O> {
                 }
                 Ok(())
             }
+            Report::Answered { request_id, error } => self.take_answered(&request_id, error, course).await,
             Report::Model(snapshot) => {
                 if let Ok(snapshot) = *snapshot {
                     self.name_model(&snapshot);
@@ -306,11 +322,17 @@ impl<O: Output> Runner<'_, O> {
     /// Says what the first Ctrl-C did. Whoever pressed it does not wait for the end of a line.
     async fn hint(&mut self, course: &mut Course) -> Result<(), Leave> {
         let Some(text) = self.stopping.take_hint() else { return Ok(()) };
+        self.end_answer_line(course).await?;
+        self.lines.push(Line::Notice(text.to_owned()));
+        Ok(())
+    }
+
+    /// Ends a line that the shown answer left open.
+    pub(crate) async fn end_answer_line(&mut self, course: &mut Course) -> Result<(), Leave> {
         if self.is_streaming() {
             let end = course.turn.end_line();
             self.print(&end, course).await?;
         }
-        self.lines.push(Line::Notice(text.to_owned()));
         Ok(())
     }
 
@@ -346,7 +368,7 @@ pub(crate) fn outcome_of(written: std::io::Result<()>) -> Result<(), Leave> {
 }
 
 /// True for refusals after which no turn can follow: the prompt was never stored.
-fn never_admitted(error: &CallError) -> bool {
+pub(crate) fn never_admitted(error: &CallError) -> bool {
     match error {
         CallError::Rpc(error) => match error {
             RpcError::ParseError { .. }

@@ -82,6 +82,50 @@ pub fn one_line(text: &str, max: usize) -> String {
     line
 }
 
+/// A line of which everything is seen: what does not show, or shows as something else, is written out (`\u{1b}`).
+/// For what a person is asked to allow; at most `max` characters of the line, then how many more there are.
+pub(crate) fn visible(line: &str, max: usize) -> String {
+    let mut shown = String::new();
+    for c in line.chars().take(max) {
+        if is_hidden(c) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    let n_more = line.chars().skip(max).count();
+    if n_more > 0 {
+        shown.push_str(&format!("… ({n_more} more characters)"));
+    }
+    shown
+}
+
+/// Control characters, blanks that are no space, and what takes no place of its own on a terminal.
+fn is_hidden(c: char) -> bool {
+    let is_ignorable = matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    );
+    c.is_control() || is_ignorable || (c.is_whitespace() && c != ' ')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,5 +176,19 @@ mod tests {
     fn one_line_is_one_line() {
         assert_eq!(one_line(" a\nb\tc\u{1b}[0m ", 80), "a b c");
         assert_eq!(one_line("abcdef", 3), "abc…");
+    }
+
+    #[test]
+    fn nothing_of_a_line_is_hidden_from_whoever_allows_it() {
+        for (line, shown) in [
+            ("rm -rf 'ünïcödé'", "rm -rf 'ünïcödé'"),
+            ("a\tb\r", "a\\tb\\r"),
+            ("ls \u{1b}[8mrm x", "ls \\u{1b}[8mrm x"),
+            ("a\u{202e}b\u{200b}c\u{a0}d", "a\\u{202e}b\\u{200b}c\\u{a0}d"),
+            ("a\u{e0041}b\u{9b}", "a\\u{e0041}b\\u{9b}"),
+        ] {
+            assert_eq!(visible(line, 80), shown, "{line:?}");
+        }
+        assert_eq!(visible("abcdef", 4), "abcd… (2 more characters)");
     }
 }

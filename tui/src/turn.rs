@@ -227,10 +227,9 @@ impl Turn {
                 let (duration, usage, cost_usd) = (*duration_ms, *usage, *cost_usd);
                 self.ended = Some(Ended { outcome, duration, usage, cost_usd });
             }
-            AgentEvent::InteractionPresented { text, .. } => {
-                effects.push(Effect::Line(Line::Notice(text.clone())));
-            }
-            AgentEvent::SessionStarted { .. }
+            // Questions are the runner's business: also those of an earlier turn stand in its way.
+            AgentEvent::InteractionPresented { .. }
+            | AgentEvent::SessionStarted { .. }
             | AgentEvent::ModelContextProjected { .. }
             | AgentEvent::StreamEnded { .. }
             | AgentEvent::InteractionResolved { .. }

@@ -2,8 +2,8 @@
 //! Tested in `actors/tests/it/` (F1, F5–F9, F13, D11).
 
 use actix::Context;
-use gent_protocol::{AgentEvent, InteractionRequestId, QuestionDecision};
-use gent_storage::{Answered, QuestionRow, QuestionStatus, question_answer};
+use gent_protocol::{AgentEvent, BranchId, InteractionRequestId, Millis, QuestionDecision};
+use gent_storage::{Answered, QuestionRow, QuestionStatus, StoreError, WriteTxn, question_answer};
 
 use super::actor::{BranchActor, Origin};
 use super::lanes::Reply;
@@ -22,16 +22,7 @@ impl BranchActor {
         self.write(
             ctx,
             "branch.answer",
-            move |txn| {
-                let answered = question_answer(txn, &branch, &of, &decision, at)?;
-                if let Answered::Same { row } = &answered
-                    && row.status == QuestionStatus::Answered
-                {
-                    // Whoever repeats it has not seen that it was heard.
-                    txn.append(&resolved(row, &decision), at)?;
-                }
-                Ok(answered)
-            },
+            move |txn| store_answer(txn, &branch, &of, &decision, at),
             move |actor, ctx, answered| match answered {
                 Ok(Answered::First { row } | Answered::Same { row }) => {
                     drop(reply.send(Ok(())));
@@ -61,6 +52,24 @@ impl BranchActor {
             self.advance(ctx, Input::Resumed { run });
         }
     }
+}
+
+/// Stores the first answer of a question; tells of a repeat that nobody has taken yet once more.
+pub(crate) fn store_answer(
+    txn: &mut WriteTxn<'_>,
+    branch: &BranchId,
+    question: &InteractionRequestId,
+    decision: &QuestionDecision,
+    at: Millis,
+) -> Result<Answered, StoreError> {
+    let answered = question_answer(txn, branch, question, decision, at)?;
+    if let Answered::Same { row } = &answered
+        && row.status == QuestionStatus::Answered
+    {
+        // Whoever repeats it has not seen that it was heard.
+        txn.append(&resolved(row, decision), at)?;
+    }
+    Ok(answered)
 }
 
 fn resolved(row: &QuestionRow, decision: &QuestionDecision) -> AgentEvent {

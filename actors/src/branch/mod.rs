@@ -29,6 +29,7 @@ mod writer;
 
 pub(crate) use actor::{BranchActor, GoneNote, WAITS_FOR_ANSWER};
 pub(crate) use admission::admit_behind;
+pub(crate) use answer::store_answer;
 pub(crate) use ending::{Receipt, store_receipt};
 pub(crate) use handle::{AskError, BranchHandle, Lane, Shared};
 pub(crate) use key::BranchKey;
@@ -36,9 +37,9 @@ pub(crate) use messages::{
     Answer, BranchError, CredentialOffered, Dequeue, DrainAll, Idle, Interject, Interjection, Order, Stop,
     StopOrder, Submission, Submit, SubmitKind, Verdict,
 };
-pub(crate) use queue::queue_snapshot;
+pub(crate) use queue::{queue_snapshot, take_all};
 pub(crate) use scope::Scope;
 pub(crate) use status::{Hold, HoldCounter, StatusCell};
-pub(crate) use steering::{SteerFlag, join_steers};
+pub(crate) use steering::{Interjected, SteerFlag, interject, join_steers};
 pub(crate) use stop::{has_cancel, record_stop};
 pub(crate) use writer::{BranchWriter, Rank};

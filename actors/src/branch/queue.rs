@@ -2,12 +2,14 @@
 //! Tested in `actors/tests/it/` (A11, C9, C10).
 
 use actix::Context;
-use gent_protocol::{MessageId, QueueEntry, QueueSnapshot, RequestId};
+use gent_protocol::{MessageId, Millis, QueueEntry, QueueSnapshot, RequestId};
 use gent_storage::{
-    QueueItem, QueueKind, StoreError, operation_get, operation_put, queue_clear, queue_items, queue_remove,
+    QueueItem, QueueKind, StoreError, WriteTxn, operation_get, operation_put, queue_clear, queue_items,
+    queue_remove,
 };
 
 use super::actor::BranchActor;
+use super::key::BranchKey;
 use super::lanes::Reply;
 use super::messages::BranchError;
 
@@ -50,19 +52,7 @@ impl BranchActor {
         self.write(
             ctx,
             "branch.drain",
-            move |txn| {
-                let name = format!("{}:{request}", key.branch);
-                if let Some(first) = operation_get(txn, &key.workspace, DRAIN_OPERATION, &name)? {
-                    return Ok((serde_json::from_value(first.result).unwrap_or_default(), Vec::new()));
-                }
-                let taken = queue_clear(txn, &key.branch)?;
-                let ids: Vec<MessageId> = taken.iter().map(|item| item.message.id.clone()).collect();
-                let shown = queue_snapshot(taken);
-                let result = serde_json::to_value(&shown).unwrap_or_default();
-                let of = (&key.workspace, DRAIN_OPERATION);
-                operation_put(txn, of.0, of.1, &name, &result, &key.session, &key.branch, at)?;
-                Ok((shown, ids))
-            },
+            move |txn| take_all(txn, &key, &request, at),
             move |actor, ctx, taken| {
                 for message in taken.iter().flat_map(|(_, ids)| ids) {
                     actor.waiters.release(message, Some(TAKEN_BACK));
@@ -81,6 +71,26 @@ impl BranchActor {
             }
         }
     }
+}
+
+/// Takes everything out of the queue, once for each request; with the messages that were taken now.
+pub(crate) fn take_all(
+    txn: &mut WriteTxn<'_>,
+    key: &BranchKey,
+    request: &RequestId,
+    at: Millis,
+) -> Result<(QueueSnapshot, Vec<MessageId>), StoreError> {
+    let name = format!("{}:{request}", key.branch);
+    if let Some(first) = operation_get(txn, &key.workspace, DRAIN_OPERATION, &name)? {
+        return Ok((serde_json::from_value(first.result).unwrap_or_default(), Vec::new()));
+    }
+    let taken = queue_clear(txn, &key.branch)?;
+    let ids: Vec<MessageId> = taken.iter().map(|item| item.message.id.clone()).collect();
+    let shown = queue_snapshot(taken);
+    let result = serde_json::to_value(&shown).unwrap_or_default();
+    let of = (&key.workspace, DRAIN_OPERATION);
+    operation_put(txn, of.0, of.1, &name, &result, &key.session, &key.branch, at)?;
+    Ok((shown, ids))
 }
 
 /// What waits, as a client is shown it: a message without text is left out.

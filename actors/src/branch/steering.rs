@@ -35,7 +35,7 @@ impl SteerFlag {
 }
 
 /// What became of an interjection.
-enum Interjected {
+pub(crate) enum Interjected {
     /// It is a repeat, is stored already, or was stopped before it came.
     Dropped,
     /// It waits.
@@ -71,7 +71,8 @@ impl BranchActor {
     }
 }
 
-fn interject(
+/// Decides what becomes of an interjection and stores it.
+pub(crate) fn interject(
     txn: &mut WriteTxn<'_>,
     key: &BranchKey,
     interjection: &Interjection,

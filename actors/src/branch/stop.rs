@@ -5,8 +5,8 @@
 use actix::Context;
 use gent_protocol::{BranchId, MessageId, Millis, RequestId};
 use gent_storage::{
-    QueueKind, QueueSender, StoreError, StoredOperation, WriteTxn, operation_get, operation_put, queue_items,
-    queue_remove, turn_get,
+    QueueKind, QueueSender, Reader, StoreError, StoredOperation, WriteTxn, operation_get, operation_put,
+    queue_items, queue_remove, turn_get,
 };
 use serde_json::{Value, json};
 
@@ -155,20 +155,20 @@ fn requester(of: Option<&QueueSender>) -> Value {
 
 /// The stop that was recorded for a message, if one was.
 fn cancel_of(
-    txn: &mut WriteTxn<'_>,
+    r: &mut impl Reader,
     key: &BranchKey,
     message: &MessageId,
 ) -> Result<Option<StoredOperation>, StoreError> {
-    operation_get(txn, &key.workspace, CANCEL_OPERATION, &cancel_key(&key.branch, message))
+    operation_get(r, &key.workspace, CANCEL_OPERATION, &cancel_key(&key.branch, message))
 }
 
 /// A stop was recorded for this message.
 pub(crate) fn has_cancel(
-    txn: &mut WriteTxn<'_>,
+    r: &mut impl Reader,
     key: &BranchKey,
     message: &MessageId,
 ) -> Result<bool, StoreError> {
-    Ok(cancel_of(txn, key, message)?.is_some())
+    Ok(cancel_of(r, key, message)?.is_some())
 }
 
 fn order_key(key: &BranchKey, request: &RequestId) -> String {

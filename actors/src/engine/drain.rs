@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use gent_protocol::ActorState;
-use gent_storage::{TurnRow, TurnState, branch_take, branches_with_queue, turn_put};
+use gent_storage::{TurnRow, TurnState, branch_take, branches_with_queue, turn_put, turns_parked};
 use tracing::{info, warn};
 
 use super::Engine;
 use super::operator::key_of;
-use crate::branch::BranchKey;
+use crate::branch::{BranchKey, has_cancel};
 use crate::error::EngineError;
 use crate::limits::RESUME_AT_ONCE;
 
@@ -33,10 +33,11 @@ impl Engine {
             return Ok(());
         }
         let mut keys: Vec<BranchKey> = self.unfinished().await?.iter().map(key_of).collect();
+        let stopped = self.stopped_while_waiting().await?;
         let waking = self.store().read("queue.waking", |txn| branches_with_queue(txn)).await?;
         let waking =
             waking.into_iter().map(|(workspace, session, branch)| BranchKey { workspace, session, branch });
-        for key in waking {
+        for key in stopped.into_iter().chain(waking) {
             if !keys.contains(&key) {
                 keys.push(key);
             }
@@ -53,6 +54,21 @@ impl Engine {
         };
         futures_util::stream::iter(keys).for_each_concurrent(RESUME_AT_ONCE, open).await;
         Ok(())
+    }
+
+    /// The branches whose turn waits for an answer although it was stopped: the server died before its receipt.
+    async fn stopped_while_waiting(&self) -> Result<Vec<BranchKey>, EngineError> {
+        let read = self.store().read("turns.stopped", |txn| {
+            let mut keys = Vec::new();
+            for turn in turns_parked(txn)? {
+                let key = key_of(&turn);
+                if has_cancel(txn, &key, &turn.row.message_id)? {
+                    keys.push(key);
+                }
+            }
+            Ok(keys)
+        });
+        Ok(read.await?)
     }
 
     /// Takes no new turns and puts running ones aside at their next step boundary. Returns when none runs any

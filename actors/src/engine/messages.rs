@@ -140,11 +140,14 @@ impl Engine {
         key: &BranchKey,
         interjection: Interjection,
     ) -> Result<(), EngineError> {
-        self.order(key, Lane::Control, true, None, |permit| Interject {
+        let ordered = self.order(key, Lane::Control, true, None, |permit| Interject {
             interjection: interjection.clone(),
             permit,
-        })
-        .await
+        });
+        match ordered.await {
+            Err(EngineError::GivenUp { .. }) => self.steer_given_up(key, interjection).await,
+            other => other,
+        }
     }
 
     /// Takes a waiting follow-up back.
@@ -161,12 +164,16 @@ impl Engine {
         answer: RespondInteraction,
     ) -> Result<(), EngineError> {
         let (key, _) = self.branch_of(workspace, &answer.session_id, &answer.branch_id).await?;
-        self.order(&key, Lane::Control, true, None, |permit| Answer {
-            question: answer.request_id.clone(),
-            decision: answer.decision.clone(),
+        let RespondInteraction { request_id: question, decision, .. } = answer;
+        let ordered = self.order(&key, Lane::Control, true, None, |permit| Answer {
+            question: question.clone(),
+            decision: decision.clone(),
             permit,
-        })
-        .await
+        });
+        match ordered.await {
+            Err(EngineError::GivenUp { .. }) => self.answer_given_up(&key, question, decision).await,
+            other => other,
+        }
     }
 
     /// Takes everything that waits out of the queue; what runs goes on.
@@ -177,8 +184,12 @@ impl Engine {
     ) -> Result<QueueSnapshot, EngineError> {
         let (key, _) = self.branch_of(workspace, &ask.session_id, &ask.branch_id).await?;
         let request = ask.request_id;
-        self.order(&key, Lane::Control, true, None, |permit| DrainAll { request: request.clone(), permit })
-            .await
+        let ordered = self
+            .order(&key, Lane::Control, false, None, |permit| DrainAll { request: request.clone(), permit });
+        match ordered.await {
+            Err(EngineError::GivenUp { .. }) => self.drain_given_up(&key, request).await,
+            other => other,
+        }
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct Turn {
     pub(crate) notice: Option<String>,
     /// Of the notices that are shown.
     pub(crate) notice_keys: Vec<String>,
+    /// This run has sent a request: its notices were shown.
+    pub(crate) has_asked: bool,
     pub(crate) budget: Budget,
     pub(crate) measure: Option<Measure>,
     pub(crate) conversation: Conversation,
@@ -153,6 +155,7 @@ impl Parts {
             system: self.system,
             notice: self.notice,
             notice_keys: self.notice_keys,
+            has_asked: false,
             budget: self.budget,
             measure: self.measure,
             conversation: self.conversation,

@@ -225,7 +225,8 @@ async fn finish(mut turn: Turn, result: Result<Stopped, TurnFailure>) -> TurnEnd
     };
     if let TurnEnd::Over { ending, seen, .. } = &mut ended {
         seen.joined = turn.progress.joined;
-        if *ending == Ending::ANSWERED {
+        // Not where the answer is of an earlier run: what it was shown is not known any more.
+        if *ending == Ending::ANSWERED && turn.has_asked {
             seen.notices = turn.notice_keys;
         }
     }

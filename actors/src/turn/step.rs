@@ -57,12 +57,13 @@ pub(crate) async fn run_step(turn: &mut Turn) -> Result<Step, TurnFailure> {
     // Not the first of a run: its record holds the route, without which a restart could not go on by itself.
     let opened = if turn.stored_row.is_none() {
         write.await?;
-        open(turn, &request).await
+        open(turn, &request).await?
     } else {
         let stored = async { Ok::<(), TurnFailure>(write.await?) };
-        tokio::try_join!(stored, async { Ok(open(turn, &request).await) })?.1
+        tokio::try_join!(stored, open(turn, &request))?.1
     };
     turn.stored_row = changed.or(turn.stored_row.take());
+    turn.has_asked = true;
     let streamed = stream(turn, step, &assistant, &request, opened).await?;
     drop(request);
     record(turn, step, is_final, assistant, streamed).await

@@ -1,13 +1,13 @@
 //! Owns one request of a step: sending it, trying again while nothing was seen, and letting text out as it comes.
-//! Never stores the answer. Tested end to end (A.7, D7, D8, G5, G6, G7).
+//! Never stores the answer. Tested in `actors/tests/it/` and end to end (A.7, D7, D8, G5, G6, G7, G14).
 
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use gent_extension_api::{FinishReason, ModelRequest, ModelStream, ProviderFailure};
+use gent_extension_api::{FailureKind, FinishReason, ModelRequest, ModelStream, ProviderFailure};
 use gent_protocol::{AgentEvent, MessageId, Millis};
-use gent_storage::StoreError;
+use gent_storage::{StoreError, operation_reserve};
 
 use super::delta::{Delta, DeltaBuffer};
 use super::failure::TurnFailure;
@@ -34,9 +34,27 @@ pub(crate) struct Streamed {
 /// What came of sending a request; `None` when the turn was stopped meanwhile.
 pub(crate) type Opened = Option<Result<ModelStream, ProviderFailure>>;
 
-/// Sends a request.
-pub(crate) async fn open(turn: &Turn, request: &ModelRequest) -> Opened {
-    turn.job.latch.run_until_cancelled(turn.model.stream(request)).await
+/// The durable operation that counts the requests of a turn, where its agent bounds them.
+const MODEL_ATTEMPT: &str = "turn.model-attempt";
+
+/// Sends a request, where the turn may make one more.
+pub(crate) async fn open(turn: &Turn, request: &ModelRequest) -> Result<Opened, TurnFailure> {
+    if !may_ask(turn).await? {
+        let message = "model attempt budget exhausted: the turn may make no further request".to_owned();
+        return Ok(Some(Err(ProviderFailure::new(FailureKind::Refused, message))));
+    }
+    Ok(turn.job.latch.run_until_cancelled(turn.model.stream(request)).await)
+}
+
+/// Counts a request before it is sent, so that one whose answer a death cut is counted too.
+async fn may_ask(turn: &Turn) -> Result<bool, TurnFailure> {
+    let Some(max) = turn.agent.max_model_attempts else { return Ok(true) };
+    let (key, at) = (turn.job.key.clone(), turn.job.services.env.now());
+    let name = format!("{}:{}", key.branch, turn.job.row.message_id);
+    let write = turn.job.writer.write(Rank::Step, "turn.modelAttempt", move |txn| {
+        operation_reserve(txn, &key.workspace, MODEL_ATTEMPT, &name, &key.session, &key.branch, max, at)
+    });
+    Ok(write.await?)
 }
 
 /// Follows the answer to a request to its end, and sends the request again while nothing of an answer was seen.
@@ -70,7 +88,7 @@ pub(crate) async fn stream(
             () = tokio::time::sleep(delay) => {}
         }
         attempt += 1;
-        opened = open(turn, request).await;
+        opened = open(turn, request).await?;
     }
 }
 
@@ -111,8 +129,7 @@ async fn one_attempt(
             Some(Err(failure)) => return Ok(StreamEnd::Failed(failure)),
             None => {
                 let message = format!("the answer of {} ended without saying so", turn.route.model);
-                let kind = gent_extension_api::FailureKind::Transient;
-                return Ok(StreamEnd::Failed(ProviderFailure::new(kind, message)));
+                return Ok(StreamEnd::Failed(ProviderFailure::new(FailureKind::Transient, message)));
             }
         }
     }

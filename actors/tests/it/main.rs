@@ -9,8 +9,15 @@
     reason = "a test may fail loudly"
 )]
 
+mod asker;
+mod hooks;
+mod questions;
+mod queue;
+mod receipts;
 mod repeats;
+mod replay;
 mod rig;
+mod spawned;
 mod steers;
 mod stops;
 mod turns;

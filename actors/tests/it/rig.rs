@@ -3,6 +3,7 @@
 
 mod model;
 mod tools;
+mod words;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,17 +14,20 @@ use gent_actors::{
     Engine, EngineConfig, EngineError, Env, EventStream, Hub, ProcessPlace, Settings, Source,
     StandingApproval,
 };
-use gent_extension_api::{ApprovalRequest, Extension};
+use gent_extension_api::{ApprovalRequest, BranchTarget, Context, Extension};
 use gent_protocol::{
     AgentEvent, CreateSession, CreatedSession, DrainQueue, EventEnvelope, EventSeq, GetQueue,
-    InteractionRequestId, MessageId, Millis, ModelId, QuestionDecision, QueueEntry, QueueSnapshot, RequestId,
-    RespondInteraction, SendMessage, SessionEvents, SteerCommand, StepOutcome, StoreIncarnation, WorkspaceId,
+    InteractionRequestId, MessageId, Millis, ModelId, QuestionDecision, QueueSnapshot, RequestId,
+    RespondInteraction, SendMessage, SessionEvents, SteerCommand, StoreIncarnation, WorkspaceId,
 };
 use gent_storage::{Location, Mode, ReadTxn, Store, StoreConfig, StoreError, Synchronous, events_after};
 
 use model::Scripted;
-pub(crate) use model::{Answer, Script, calls, calls_with, text};
+pub(crate) use model::{Answer, Gate, Script, calls, calls_with, text};
+pub(crate) use tools::follow_up;
 use tools::{TestSet, Tools};
+use words::short;
+pub(crate) use words::{contents, ids};
 
 /// Longer than any wait of the engine. Under a held clock it is over as soon as nothing can move any more, so that a
 /// test fails where it would hang.
@@ -84,7 +88,11 @@ pub(crate) struct Setup {
     pub(crate) notices: Vec<String>,
     pub(crate) retry_wait: Duration,
     pub(crate) max_steps: Option<u32>,
+    /// The hook `turnAfter` is there; it holds at the gate of its name.
+    pub(crate) has_turn_after: bool,
     pub(crate) branch_idle: Duration,
+    /// Beside the rig's own.
+    pub(crate) more: Vec<Arc<dyn Extension>>,
     /// On threads of its own and the real clock; else all on the test's thread, whose clock is held.
     pub(crate) has_threads: bool,
 }
@@ -97,7 +105,9 @@ impl Setup {
             notices: Vec::new(),
             retry_wait: Duration::ZERO,
             max_steps: None,
+            has_turn_after: false,
             branch_idle: Duration::from_secs(60),
+            more: Vec::new(),
             has_threads: false,
         }
     }
@@ -110,11 +120,11 @@ pub(crate) struct Rig {
     pub(crate) tools: Arc<Tools>,
     pub(crate) workspace: WorkspaceId,
     pub(crate) session: CreatedSession,
-    store: Store,
+    pub(crate) store: Store,
     env: Env,
-    setup: Setup,
+    pub(crate) setup: Setup,
     n_starts: u32,
-    place: tempfile::TempDir,
+    pub(crate) place: tempfile::TempDir,
 }
 
 impl Rig {
@@ -179,7 +189,8 @@ impl Rig {
 
     /// Sends a message and waits for its turn.
     pub(crate) async fn send(&self, request: &str, content: &str) -> Result<(), EngineError> {
-        self.engine.message_send(&self.workspace, self.message(Some(request), content)).await
+        let sent = self.engine.message_send(&self.workspace, self.message(Some(request), content));
+        in_time("the turn ends", sent).await
     }
 
     /// Sends a message without waiting for its turn.
@@ -267,6 +278,31 @@ impl Rig {
         self.engine.respond(&self.workspace, answer).await
     }
 
+    /// What an extension is handed on another branch, for verbs towards this one.
+    pub(crate) async fn elsewhere(&self) -> Context {
+        let request_id = Some(RequestId::parse("elsewhere").unwrap());
+        let create = CreateSession { request_id, ..CreateSession::default() };
+        let other = self.engine.session_create(&self.workspace, create).await.unwrap();
+        self.context_of(&other).await
+    }
+
+    /// What an extension is handed when a session's branch is opened, which this does.
+    pub(crate) async fn context_of(&self, session: &CreatedSession) -> Context {
+        let ask = DrainQueue {
+            session_id: session.session_id.clone(),
+            branch_id: session.branch_id.clone(),
+            request_id: RequestId::parse("open").unwrap(),
+        };
+        self.engine.queue_drain(&self.workspace, ask).await.unwrap();
+        self.tools.context(&session.session_id).await
+    }
+
+    /// This branch, as a verb's target.
+    pub(crate) fn here(&self) -> Option<BranchTarget> {
+        let (session_id, branch_id) = (self.session.session_id.clone(), self.session.branch_id.clone());
+        Some(BranchTarget { session_id, branch_id })
+    }
+
     /// A subscription from the first event on.
     pub(crate) async fn subscribe(&self) -> EventStream {
         let ask = SessionEvents {
@@ -352,20 +388,17 @@ impl Rig {
     }
 }
 
-/// What waits, in words.
-pub(crate) fn contents(entries: &[QueueEntry]) -> Vec<String> {
-    let content = |entry: &QueueEntry| match entry {
-        QueueEntry::Steering { content, .. } | QueueEntry::FollowUp { content, .. } => content.clone(),
-    };
-    entries.iter().map(content).collect()
+/// Lets everything else that can run have so many turns.
+pub(crate) async fn yields(n: usize) {
+    for _ in 0..n {
+        tokio::task::yield_now().await;
+    }
 }
 
-/// The messages that wait.
-pub(crate) fn ids(entries: &[QueueEntry]) -> Vec<String> {
-    let id = |entry: &QueueEntry| match entry {
-        QueueEntry::Steering { id, .. } | QueueEntry::FollowUp { id, .. } => id.to_string(),
-    };
-    entries.iter().map(id).collect()
+/// How long each of two that race is held back: every way in which one can be a little ahead of the other.
+pub(crate) fn races() -> impl ExactSizeIterator<Item = (usize, usize)> {
+    const AHEAD: usize = 8;
+    (0..2 * AHEAD).map(|n| (n.saturating_sub(AHEAD), AHEAD.saturating_sub(n)))
 }
 
 /// Starts an engine over the store in `place`.
@@ -408,40 +441,14 @@ fn start(
         io_threads: n_threads,
     };
     let driver = Arc::new(Scripted { script: script.clone(), retry_wait: setup.retry_wait });
-    let set = TestSet { tools: Arc::clone(tools), max_steps: setup.max_steps, driver };
-    let extensions: Vec<Arc<dyn Extension>> = vec![Arc::new(set)];
+    let set = TestSet {
+        tools: Arc::clone(tools),
+        max_steps: setup.max_steps,
+        has_turn_after: setup.has_turn_after,
+        driver,
+    };
+    let mut extensions: Vec<Arc<dyn Extension>> = vec![Arc::new(set)];
+    extensions.extend(setup.more.iter().cloned());
     let engine = Engine::start(config, store.clone(), hub, extensions, env.clone()).unwrap();
     (engine, store)
-}
-
-/// One event in the notation of the reference traces; none for the marker.
-fn short(event: &AgentEvent) -> Option<String> {
-    Some(match event {
-        AgentEvent::StreamSynchronized { .. } => return None,
-        AgentEvent::MessageReceived { message } => {
-            let id = message.id.as_str();
-            format!("MR({})", id.rsplit("message:").next().unwrap_or(id))
-        }
-        AgentEvent::ModelContextProjected { .. } => "MCP".into(),
-        AgentEvent::StreamStarted { step, .. } => format!("SS{step}"),
-        AgentEvent::StreamChunk { .. } => "SC".into(),
-        AgentEvent::StreamEnded { step, outcome, .. } => match outcome {
-            StepOutcome::Answered => format!("SE{step}(Answered)"),
-            StepOutcome::ToolCalls => format!("SE{step}(ToolCalls)"),
-            StepOutcome::Failed => format!("SE{step}(Failed)"),
-            StepOutcome::Interrupted => format!("SE{step}(Interrupted)"),
-        },
-        AgentEvent::ToolCallStarted { tool_call_id, .. } => format!("TS({tool_call_id})"),
-        AgentEvent::ToolCallSucceeded { tool_call_id, .. } => format!("TOK({tool_call_id})"),
-        AgentEvent::ToolCallFailed { tool_call_id, .. } => format!("TF({tool_call_id})"),
-        AgentEvent::ProviderRetrying { attempt, .. } => format!("Retry({attempt})"),
-        AgentEvent::ErrorOccurred { error, .. } => format!("Error({error})"),
-        AgentEvent::TurnCompleted { interrupted, stream_failed, unanswered, .. } => {
-            let flags =
-                [(*interrupted, "interrupted"), (*stream_failed, "failed"), (*unanswered, "unanswered")];
-            let flags: Vec<&str> = flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
-            format!("TC({})", flags.join(","))
-        }
-        other => other.tag().to_owned(),
-    })
 }

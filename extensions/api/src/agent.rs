@@ -25,6 +25,9 @@ pub struct AgentDefinition {
     pub context_length: Option<u64>,
     /// Model steps of one turn; can only lower the host's bound of 200.
     pub max_steps: Option<u32>,
+    /// Requests to a model that one turn may make, those of a turn that was started again included: retries count. Beyond
+    /// it the turn fails. `None`: no bound but those of steps and retries.
+    pub max_model_attempts: Option<u32>,
 }
 
 impl AgentDefinition {
@@ -40,6 +43,7 @@ impl AgentDefinition {
             reasoning_effort: None,
             context_length: None,
             max_steps: None,
+            max_model_attempts: None,
         }
     }
 

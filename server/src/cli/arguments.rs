@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gent_client::ServerUrl;
-use gent_protocol::{AgentName, ModelId, SessionId};
+use gent_protocol::{AgentName, BranchId, ModelId, SessionId};
 use gent_server::{COMMIT, LogFormat, VERSION};
 
 /// Talk to coding agents that outlive their terminal.
@@ -37,6 +37,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Give an agent one prompt and show its answer.
     Run(RunOptions),
+    /// Follow a session live, speak into it and answer what it asks, in plain text.
+    Attach(AttachOptions),
     /// Show what an agent does, with a model that is made of rules: no account, no network.
     Demo(DemoOptions),
     /// Serve in the foreground.
@@ -71,6 +73,7 @@ pub(crate) enum Format {
   gent run --output-format json \"…\" | jq -r .text
 
 Exit code: 0 answered, 1 not answered, 2 wrong usage, 130 after Ctrl-C, 143 after SIGTERM.
+What must be allowed is asked at a terminal; elsewhere it is refused unless --approve-all is given.
 Ctrl-C cancels the turn and waits for its end; a second one leaves at once.")]
 pub(crate) struct RunOptions {
     /// The prompt. Without it, or with `-`, it is read from standard input.
@@ -95,6 +98,36 @@ pub(crate) struct RunOptions {
     /// What both ways of running have.
     #[command(flatten)]
     pub(crate) common: CommonOptions,
+}
+
+/// Options of `gent attach`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A typed line is a prompt; while a question is open it answers it (y or n, with notes after it).
+`!now TEXT` speaks into the running turn. Ctrl-C stops the turn; within 2 s again it leaves, as does
+/quit. What is left goes on in the server. Lines of a pipe each wait for the turn before.
+
+Examples:
+  gent attach 01a2…                      ids are in `gent sessions`
+  ssh -t build-host gent attach 01a2…
+  printf 'fix it\\ntest it\\n' | gent attach 01a2…
+
+Exit code: 0 left, 1 failed (of a pipe: a prompt was not answered), 2 wrong usage, 130 after Ctrl-C,
+143 after SIGTERM."
+)]
+pub(crate) struct AttachOptions {
+    /// The session.
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: SessionId,
+    /// The branch; else the one the session shows first.
+    #[arg(long, value_name = "ID")]
+    pub(crate) branch: Option<BranchId>,
+    /// The directory of the session; else the current one.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Talk to the server at this address, with the token in GENT_TOKEN.
+    #[arg(long, value_name = "URL")]
+    pub(crate) connect: Option<ServerUrl>,
 }
 
 /// Options of `gent demo`.
@@ -338,6 +371,7 @@ mod tests {
             "gent run --connect http://h:1 --isolate x",
             "gent run --continue --isolate x",
             "gent run --session s --isolate x",
+            "gent attach",
             "gent run --model nothing x",
             "gent run --timeout 0 x",
             "gent serve --host example.com",
@@ -359,6 +393,15 @@ mod tests {
         assert_eq!(run.common.timeout, Some(5));
         assert_eq!(run.common.connect, Some(ServerUrl::new("127.0.0.1", 9)));
         assert_eq!(run.session, Some(SessionId::parse("s").unwrap()));
+    }
+
+    #[test]
+    fn every_option_of_an_attach_is_read() {
+        let parsed = parse_line("gent attach s --branch b --cwd /d --connect http://127.0.0.1:9").unwrap();
+        let Command::Attach(attach) = parsed.command else { panic!("attach") };
+        assert_eq!((attach.session.as_str(), attach.branch.unwrap().as_str()), ("s", "b"));
+        assert_eq!(attach.connect, Some(ServerUrl::new("127.0.0.1", 9)));
+        assert_eq!(attach.cwd, Some(PathBuf::from("/d")));
     }
 
     #[test]

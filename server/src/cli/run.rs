@@ -7,11 +7,12 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use gent_actors::process::session_environment;
+use gent_client::ServerUrl;
 use gent_protocol::{ModelId, RequestId, Secret, WorkspaceId};
 use gent_server::{Environment, Paths, nonce};
 use gent_tui::{
-    Console, Grant, OutputFormat, RunIds, RunRequest, ServerConnector, SessionChoice, Terminals, listen,
-    provider_credentials,
+    Console, Grant, Keyboard, OutputFormat, RunIds, RunRequest, ServerConnector, SessionChoice, Terminals,
+    listen, provider_credentials,
 };
 
 use super::arguments::{CommonOptions, DemoOptions, Format, RunOptions};
@@ -105,10 +106,16 @@ fn execute(
         },
         verbose: is_verbose,
     };
+    // Whoever is asked sees the question and can type.
+    let may_ask = request.format == OutputFormat::Text
+        && std::io::stdin().is_terminal()
+        && std::io::stderr().is_terminal();
     block_on(async {
         let mut interrupts = listen()?;
         let connector = ServerConnector::new(starter, workspace, credentials);
-        let outcome = gent_tui::run(connector, &request, &mut interrupts, &mut Console::new()).await;
+        let mut keyboard = if may_ask { Keyboard::stdin(true) } else { Keyboard::nobody() };
+        let outcome =
+            gent_tui::run(connector, &request, &mut interrupts, &mut keyboard, &mut Console::new()).await;
         let isolated = private.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(isolated) = isolated {
             tokio::select! {
@@ -139,10 +146,7 @@ fn starter(
     private: &PrivateServer,
 ) -> Result<Starter, Failure> {
     if let Some(url) = &common.connect {
-        let Some(token) = environment.var("GENT_TOKEN") else {
-            return Err(Failure::usage("--connect needs the server's token: set GENT_TOKEN"));
-        };
-        return Ok(Starter::Given { url: url.clone(), token: Secret::new(token) });
+        return given(url, environment);
     }
     let paths = Paths::find(environment, None)?;
     let environment = environment.clone();
@@ -151,6 +155,14 @@ fn starter(
     } else {
         Starter::Shared { paths, environment }
     })
+}
+
+/// The server at an address.
+pub(crate) fn given(url: &ServerUrl, environment: &Environment) -> Result<Starter, Failure> {
+    let Some(token) = environment.var("GENT_TOKEN") else {
+        return Err(Failure::usage("--connect needs the server's token: set GENT_TOKEN"));
+    };
+    Ok(Starter::Given { url: url.clone(), token: Secret::new(token) })
 }
 
 /// The directory to work in: absolute, `.` and `..` resolved without looking at links, and there.

@@ -141,7 +141,7 @@ suite! {
         assert_eq!(get(db, "unknown"), None);
     }
 
-    fn one_question_of_a_branch_is_shown_and_the_others_follow_in_the_order_of_their_asks(db) {
+    fn one_question_of_a_branch_is_shown_and_the_others_follow_in_the_order_of_their_asks_f22(db) {
         let (of, other) = (db.session("s", 1), db.session("t", 1));
         asked(db, &of, &["q2", "q1", "q3"]);
         asked(db, &other, &["p1"]);

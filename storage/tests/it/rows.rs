@@ -135,7 +135,7 @@ suite! {
         assert_eq!(ids, ["old", "waking"]);
     }
 
-    fn a_call_keeps_its_binding_and_takes_no_other(db) {
+    fn a_call_keeps_its_binding_and_takes_no_other_e20(db) {
         let (of, other) = (db.session("s", 1), db.session("t", 1));
         let put = |of: &(SessionId, BranchId), message: &str, bindings: &[(&str, Value)]| {
             let (branch, message) = (of.1.clone(), message_id(message));

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use gent_e2e::harness::{Gent, OpenSession, Setup, eventually};
 use gent_e2e::scripted::{Script, Scripted, ScriptedServer};
-use gent_protocol::{ActorRow, ActorState, MessageId};
+use gent_protocol::{ActorRow, ActorState, GetQueue, MessageId, SteerCommand, SteerParams};
 
 async fn until_given_up(gent: &Gent) -> Result<ActorRow> {
     eventually("the branch to be given up", async || {
@@ -76,4 +76,27 @@ async fn a_call_whose_end_could_not_be_stored_is_closed_with_its_turn() -> Resul
     session.turn(&sent.message).await?.expect(
         "MR(u) MCP SS1 SE1(ToolCalls) MR(a1) TS(c1) MR(t1:c1=Interrupted) TF(c1) ERR TC(streamFailed)",
     )
+}
+
+#[tokio::test]
+async fn what_is_said_to_a_branch_that_dies_of_it_waits_in_its_queue() -> Result<()> {
+    let model = Scripted::new(Script::new()).start().await?;
+    let dies_four_times =
+        "actor.command@1=panic,actor.command@2=panic,actor.command@3=panic,actor.command@4=panic";
+    let gent = Setup::new(&model)?.failpoint(dies_four_times).start().await?;
+    let session = gent.session().await?;
+    assert!(session.send("TEXT:1")?.reply().await?.is_err());
+    until_given_up(&gent).await?;
+    let command = SteerCommand::Interject {
+        session_id: session.id.clone(),
+        branch_id: session.branch.clone(),
+        request_id: session.new_request()?,
+        message: "and mind the gap".into(),
+        metadata: None,
+        wake: false,
+    };
+    session.client.call(SteerParams { command }).await?;
+    let queue = GetQueue { session_id: session.id.clone(), branch_id: session.branch.clone() };
+    assert_eq!(session.client.call(queue).await?.steering.len(), 1);
+    Ok(())
 }

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod admission;
 #[cfg(test)]
+mod attach;
+#[cfg(test)]
 mod command_line;
 #[cfg(test)]
 mod context;
@@ -19,6 +21,8 @@ mod idempotency;
 mod lifecycle;
 #[cfg(test)]
 mod offline;
+#[cfg(test)]
+mod questions;
 #[cfg(test)]
 mod receipts;
 #[cfg(test)]

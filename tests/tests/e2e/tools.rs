@@ -3,9 +3,10 @@
 use anyhow::Result;
 use gent_e2e::harness::Pipe;
 use gent_e2e::scripted::Script;
-use gent_protocol::{AgentEvent, Message, Part};
+use gent_protocol::{AgentEvent, Message, Part, QuestionDecision};
 use serde_json::{Value, json};
 
+use crate::questions::{answer, no, open_asking, question};
 use crate::world::open;
 
 /// The most calls that ran at the same time, as the events tell.
@@ -117,12 +118,16 @@ async fn a_long_result_is_bounded_for_the_model_and_stored_whole_e19() -> Result
 
 #[tokio::test]
 async fn without_leave_a_command_does_not_run_and_the_model_is_told_why() -> Result<()> {
-    let (model, gent, _session) = open(Script::new()).await?;
-    model.script(Script::new().tool("bash", json!({ "command": "echo ran > ran" })).text("may I?"));
-    let create = gent_protocol::CreateSession { approval: None, ..gent.create()? };
-    let session = gent_e2e::harness::OpenSession::create(gent.client().await?, create).await?;
-    session.ask("run").await?;
-    assert!(model.request(2).await?.tool_results()[0].contains("blocked"));
+    let script = Script::new().tool("bash", json!({ "command": "echo ran > ran" })).text("may I?");
+    let (model, gent, session) = open_asking(script).await?;
+    let sent = session.send("run")?;
+    let shown = question(&session, 1).await?;
+    assert_eq!(shown.question.metadata.as_ref().unwrap()["command"], "echo ran > ran");
+    let declined = QuestionDecision { notes: Some("not today".into()), ..no() };
+    answer(&session, &shown, declined).await?;
+    session.turn(&sent.message).await?;
+    let told = &model.request(2).await?.tool_results()[0];
+    assert!(told.contains("blocked") && told.contains("not today"), "{told}");
     assert_eq!(gent.place().read("ran"), "");
     Ok(())
 }

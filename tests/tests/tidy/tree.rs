@@ -49,7 +49,7 @@ pub(crate) fn header(text: &str) -> String {
     text.lines().take_while(|line| line.starts_with("//!")).collect::<Vec<_>>().join("\n")
 }
 
-/// The names of all test functions, with their files.
+/// The names of all test functions, with their files; those of the store's suite are written without an attribute.
 pub(crate) fn test_names() -> Vec<(String, String)> {
     let mut names = Vec::new();
     for file in rust_files() {
@@ -64,7 +64,7 @@ pub(crate) fn test_names() -> Vec<(String, String)> {
                 {
                     is_test = true
                 }
-                Some(name) if is_test => {
+                Some(name) if is_test || line.ends_with("(db) {") => {
                     names.push((name.to_owned(), file.path.clone()));
                     is_test = false;
                 }

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::{SinkExt, StreamExt};
 use gent_client::{Client, Connector, LinkError, ServerUrl, connect_over};
-use gent_protocol::{RequestId, Secret};
+use gent_protocol::{RequestId, Secret, SessionId};
 use gent_tui::{
-    Grant, Interrupt, Output, OutputFormat, RunIds, RunOutcome, RunRequest, SessionChoice, Terminals, run,
+    AttachRequest, Grant, Interrupt, Keyboard, Output, OutputFormat, RunIds, RunOutcome, RunRequest,
+    SessionChoice, Terminals, attach, run,
 };
 use serde_json::{Value, json};
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_tungstenite::WebSocketStream;
@@ -61,7 +62,10 @@ impl Output for Recorder {
         match self.stdout {
             Stdout::Open => {}
             Stdout::Closed => return Err(std::io::ErrorKind::BrokenPipe.into()),
-            Stdout::Stuck => std::future::pending().await,
+            Stdout::Stuck => {
+                self.written.0.lock().unwrap().push("stuck".to_owned());
+                std::future::pending().await
+            }
         }
         self.written.0.lock().unwrap().push(format!("out: {text}"));
         Ok(())
@@ -72,12 +76,14 @@ impl Output for Recorder {
     }
 }
 
-/// A run and the other ends of everything it touches.
-pub(crate) struct Scene {
+/// A run, or an attached client, and the other ends of everything it touches.
+pub(crate) struct Scene<T = RunOutcome> {
     pub(crate) peers: VecDeque<Peer>,
     pub(crate) written: Written,
     pub(crate) signals: mpsc::Sender<Interrupt>,
-    running: JoinHandle<RunOutcome>,
+    /// What is typed.
+    pub(crate) hands: DuplexStream,
+    pub(crate) running: JoinHandle<T>,
 }
 
 pub(crate) fn request(format: OutputFormat) -> RunRequest {
@@ -103,6 +109,47 @@ pub(crate) async fn begin(request: RunRequest, n_connections: usize) -> Scene {
 }
 
 pub(crate) async fn begin_with(request: RunRequest, n_connections: usize, stdout: Stdout) -> Scene {
+    stage(n_connections, stdout, |connector, mut interrupts, _lines, mut recorder| async move {
+        run(connector, &request, &mut interrupts, &mut Keyboard::nobody(), &mut recorder).await
+    })
+    .await
+}
+
+/// A run with a person at its terminal.
+pub(crate) async fn begin_asking(request: RunRequest, n_connections: usize) -> Scene {
+    stage(n_connections, Stdout::Open, |connector, mut interrupts, lines, mut recorder| async move {
+        let mut keyboard = Keyboard::new(lines, true);
+        run(connector, &request, &mut interrupts, &mut keyboard, &mut recorder).await
+    })
+    .await
+}
+
+/// A client attached to session `s`.
+pub(crate) async fn begin_attached(n_connections: usize, is_terminal: bool, stdout: Stdout) -> Scene<u8> {
+    let request = AttachRequest {
+        session_id: SessionId::parse("s").unwrap(),
+        branch_id: None,
+        cwd: "/w".into(),
+        id: RequestId::parse("k").unwrap(),
+        dim: false,
+        verbose: false,
+    };
+    stage(n_connections, stdout, move |connector, mut interrupts, lines, mut recorder| async move {
+        let mut keyboard = Keyboard::new(lines, is_terminal);
+        attach(connector, &request, &mut interrupts, &mut keyboard, &mut recorder).await
+    })
+    .await
+}
+
+async fn stage<T, F>(
+    n_connections: usize,
+    stdout: Stdout,
+    play: impl FnOnce(Prepared, mpsc::Receiver<Interrupt>, BufReader<DuplexStream>, Recorder) -> F,
+) -> Scene<T>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
     let (mut clients, mut peers) = (VecDeque::new(), VecDeque::new());
     for _ in 0..n_connections {
         let (near, far) = tokio::io::duplex(64 * 1024);
@@ -113,19 +160,34 @@ pub(crate) async fn begin_with(request: RunRequest, n_connections: usize, stdout
         peers.push_back(Peer { socket: socket.unwrap(), last: 0 });
     }
     let written = Written::default();
-    let (signals, mut interrupts) = mpsc::channel(4);
-    let mut recorder = Recorder { written: written.clone(), stdout };
-    let running =
-        tokio::spawn(async move { run(Prepared(clients), &request, &mut interrupts, &mut recorder).await });
-    Scene { peers, written, signals, running }
+    let (signals, interrupts) = mpsc::channel(4);
+    let (hands, lines) = tokio::io::duplex(4096);
+    let recorder = Recorder { written: written.clone(), stdout };
+    let running = tokio::spawn(play(Prepared(clients), interrupts, BufReader::new(lines), recorder));
+    Scene { peers, written, signals, hands, running }
 }
 
-impl Scene {
+impl<T> Scene<T> {
     pub(crate) fn peer(&mut self) -> Peer {
         self.peers.pop_front().unwrap()
     }
 
-    pub(crate) async fn end(self) -> (RunOutcome, Written) {
+    /// Types a line.
+    pub(crate) async fn type_line(&mut self, line: &str) {
+        self.hands.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+    }
+
+    /// Waits until something was written.
+    pub(crate) async fn see(&self, text: &str) {
+        let is_there = |written: &Written| {
+            written.out().contains(text) || written.all().iter().any(|line| line.contains(text))
+        };
+        while !is_there(&self.written) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    pub(crate) async fn end(self) -> (T, Written) {
         (self.running.await.unwrap(), self.written)
     }
 }
@@ -174,6 +236,17 @@ impl Peer {
         self.last += 1;
         let envelope = envelope(self.last, event);
         let params = json!({ "subscription": "sub", "items": [envelope] });
+        self.say(json!({ "jsonrpc": "2.0", "method": "stream.item", "params": params })).await;
+    }
+
+    /// Says several events in one frame.
+    pub(crate) async fn events(&mut self, events: Vec<Value>) {
+        let mut items = Vec::new();
+        for event in events {
+            self.last += 1;
+            items.push(envelope(self.last, event));
+        }
+        let params = json!({ "subscription": "sub", "items": items });
         self.say(json!({ "jsonrpc": "2.0", "method": "stream.item", "params": params })).await;
     }
 
@@ -235,6 +308,26 @@ impl Peer {
         self.event(event).await;
     }
 
+    /// Shows a question about a command.
+    pub(crate) async fn question(&mut self, id: &str) {
+        self.event(json!({
+            "_tag": "InteractionPresented", "sessionId": "s", "branchId": "b", "requestId": id,
+            "text": "Run it?", "metadata": guardrail(),
+        }))
+        .await;
+    }
+
+    /// A question is over.
+    pub(crate) async fn resolved(&mut self, id: &str, fields: Value) {
+        let mut event = json!({
+            "_tag": "InteractionResolved", "sessionId": "s", "branchId": "b", "requestId": id, "approved": true,
+        });
+        for (key, value) in fields.as_object().unwrap() {
+            event[key] = value.clone();
+        }
+        self.event(event).await;
+    }
+
     pub(crate) async fn error(&mut self, text: &str) {
         self.event(json!({ "_tag": "ErrorOccurred", "sessionId": "s", "branchId": "b", "error": text }))
             .await;
@@ -250,6 +343,11 @@ impl Peer {
         }
         self.event(event).await;
     }
+}
+
+/// What a question about a command carries.
+pub(crate) fn guardrail() -> Value {
+    json!({ "type": "bash-guardrail", "class": "destructive", "reason": "it removes files", "command": "rm -rf x" })
 }
 
 pub(crate) fn envelope(id: i64, event: Value) -> Value {

@@ -38,7 +38,7 @@ impl Gate {
         in_time("the gate is reached", self.reached.cancelled()).await;
     }
 
-    pub(super) async fn pass(&self) {
+    pub(crate) async fn pass(&self) {
         self.reached.cancel();
         self.open.cancelled().await;
     }
@@ -55,6 +55,7 @@ struct Planned {
 struct Inside {
     planned: VecDeque<Planned>,
     asked: Vec<ModelRequest>,
+    resolving: Option<Gate>,
 }
 
 /// A script: one answer for each request. Clones share it; it outlives its engine.
@@ -67,7 +68,7 @@ pub(crate) struct Script {
 impl Script {
     pub(crate) fn new(answers: Vec<Answer>) -> Self {
         let planned = answers.into_iter().map(|answer| Planned { answer, gate: None }).collect();
-        let inside = Arc::new(Mutex::new(Inside { planned, asked: Vec::new() }));
+        let inside = Arc::new(Mutex::new(Inside { planned, ..Inside::default() }));
         Self { inside, count: Arc::new(watch::Sender::new(0)) }
     }
 
@@ -78,9 +79,21 @@ impl Script {
         gate
     }
 
+    /// Holds the next turn before its first step, where it looks for its model.
+    pub(crate) fn hold_start(&self) -> Gate {
+        let gate = Gate::default();
+        self.inside.lock().unwrap().resolving = Some(gate.clone());
+        gate
+    }
+
     /// Answers nobody has asked for yet.
     pub(crate) fn left(&self) -> usize {
         self.inside.lock().unwrap().planned.len()
+    }
+
+    /// Drops the next answer: the request that it was for was not made.
+    pub(crate) fn skip(&self) {
+        self.inside.lock().unwrap().planned.pop_front();
     }
 
     /// Requests that reached the model.
@@ -203,7 +216,14 @@ impl ModelDriver for Scripted {
     ) -> BoxFuture<'a, Result<Arc<dyn LanguageModel>, DriverError>> {
         let model: Arc<dyn LanguageModel> =
             Arc::new(ScriptedModel { script: self.script.clone(), facts: facts() });
-        async move { Ok(model) }.boxed()
+        let gate = self.script.inside.lock().unwrap().resolving.take();
+        async move {
+            if let Some(gate) = gate {
+                gate.pass().await;
+            }
+            Ok(model)
+        }
+        .boxed()
     }
     fn retry_policy(&self) -> RetryPolicy {
         let (initial_delay, max_delay) = (self.retry_wait, self.retry_wait.saturating_mul(2));

@@ -3,15 +3,20 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use gent_extension_api::{
-    AgentDefinition, ApprovalRequest, Contribution, Extension, Host, SetupError, ToolContext,
-    ToolDeclaration, ToolError, tool_fn,
+    AgentDefinition, ApprovalRequest, Context, Contribution, Extension, FollowUp, Hook, Host,
+    LoopOpenHandler, SetupError, ToolContext, ToolDeclaration, ToolError, TurnAfterHandler, TurnAfterInput,
+    tool_fn,
 };
-use gent_protocol::{AgentName, ExtensionId, ToolCallId};
+use gent_protocol::{AgentName, ExtensionId, SessionId, ToolCallId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio::sync::watch;
 
+use super::in_time;
 use super::model::{Gate, Scripted};
 
 #[derive(Deserialize, JsonSchema)]
@@ -51,9 +56,23 @@ pub(crate) struct Tools {
     gates: Mutex<HashMap<String, Gate>>,
     began: Mutex<Vec<ToolCallId>>,
     passed: Mutex<Vec<ToolCallId>>,
+    opened: watch::Sender<HashMap<SessionId, Context>>,
+    after: Mutex<Vec<TurnAfterInput>>,
 }
 
 impl Tools {
+    /// What extensions were handed when the session's branch was last opened; waits until it is.
+    pub(crate) async fn context(&self, session: &SessionId) -> Context {
+        let mut opened = self.opened.subscribe();
+        let is_there = in_time("the branch is open", opened.wait_for(|of| of.contains_key(session))).await;
+        is_there.unwrap()[session].clone()
+    }
+
+    /// What `turnAfter` was told, in order. It holds at the gate `turnAfter`.
+    pub(crate) fn after(&self) -> Vec<TurnAfterInput> {
+        self.after.lock().unwrap().clone()
+    }
+
     /// The gate at which a call of `wait` stands that says this.
     pub(crate) fn gate(&self, say: &str) -> Gate {
         self.gates.lock().unwrap().entry(say.to_owned()).or_default().clone()
@@ -74,7 +93,29 @@ impl Tools {
 pub(super) struct TestSet {
     pub(super) tools: Arc<Tools>,
     pub(super) max_steps: Option<u32>,
+    pub(super) has_turn_after: bool,
     pub(super) driver: Arc<Scripted>,
+}
+
+/// The hooks of the tests.
+struct Hooks(Arc<Tools>);
+
+impl LoopOpenHandler for Hooks {
+    fn loop_open<'a>(&'a self, context: Context) -> BoxFuture<'a, Result<(), String>> {
+        self.0.opened.send_modify(|opened| drop(opened.insert(context.session_id().clone(), context)));
+        async { Ok(()) }.boxed()
+    }
+}
+
+impl TurnAfterHandler for Hooks {
+    fn turn_after<'a>(&'a self, _: Context, input: TurnAfterInput) -> BoxFuture<'a, Result<(), String>> {
+        self.0.after.lock().unwrap().push(input);
+        async {
+            self.0.gate("turnAfter").pass().await;
+            Ok(())
+        }
+        .boxed()
+    }
 }
 
 fn declare(name: &str) -> ToolDeclaration {
@@ -119,6 +160,12 @@ impl Extension for TestSet {
         host.register(Contribution::Tool(tool_fn(declare("ask"), None, move |context, input| {
             ask(Arc::clone(&tools), context, input)
         })));
+        host.register(Contribution::Tool(tool_fn(declare("queue"), None, queue)));
+        let hooks = Arc::new(Hooks(Arc::clone(&self.tools)));
+        host.on(Hook::LoopOpen(hooks.clone()));
+        if self.has_turn_after {
+            host.on(Hook::TurnAfter(hooks));
+        }
         host.register(Contribution::ModelDriver(self.driver.clone()));
         Ok(())
     }
@@ -139,6 +186,17 @@ async fn wait(tools: Arc<Tools>, context: ToolContext, input: Echo) -> Result<Ec
     tools.gate(&input.say).pass().await;
     tools.passed.lock().unwrap().push(context.tool_call_id.clone());
     Ok(Echoed { said: input.say })
+}
+
+/// Queues a follow-up on the branch it runs on.
+async fn queue(context: ToolContext, input: Echo) -> Result<Echoed, ToolError> {
+    let queued = context.session().follow_up(None, follow_up(&input.say, false)).await;
+    queued.map(|id| Echoed { said: id.to_string() }).map_err(|error| ToolError::TellModel(error.to_string()))
+}
+
+/// A follow-up whose source id is its text.
+pub(crate) fn follow_up(say: &str, wake: bool) -> FollowUp {
+    FollowUp { source_id: say.into(), content: say.into(), custom_type: None, hidden: false, wake }
 }
 
 async fn ask(tools: Arc<Tools>, context: ToolContext, input: Ask) -> Result<Told, ToolError> {

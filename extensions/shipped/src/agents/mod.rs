@@ -17,6 +17,7 @@ use gent_extension_api::{
     TurnProjection, TurnProjectionHandler, TurnProjectionInput,
 };
 
+use crate::revision;
 use instructions::{Places, read_instructions};
 
 /// The extension `@gent/agents`.
@@ -27,6 +28,10 @@ impl Extension for Agents {
     #[expect(clippy::expect_used, reason = "the id is a constant, tested below")]
     fn id(&self) -> ExtensionId {
         ExtensionId::parse("@gent/agents").expect("a valid id")
+    }
+
+    fn revision(&self) -> Option<String> {
+        revision()
     }
 
     fn setup(&self, host: &mut dyn Host) -> Result<(), SetupError> {

@@ -6,6 +6,8 @@ mod bash;
 use gent_extension_api::protocol::ExtensionId;
 use gent_extension_api::{Contribution, Extension, Host, SetupError};
 
+use crate::revision;
+
 /// The extension `@gent/exec-tools`.
 #[derive(Debug, Default)]
 pub struct ExecTools;
@@ -14,6 +16,10 @@ impl Extension for ExecTools {
     #[expect(clippy::expect_used, reason = "the id is a constant, tested below")]
     fn id(&self) -> ExtensionId {
         ExtensionId::parse("@gent/exec-tools").expect("a valid id")
+    }
+
+    fn revision(&self) -> Option<String> {
+        revision()
     }
 
     fn setup(&self, host: &mut dyn Host) -> Result<(), SetupError> {

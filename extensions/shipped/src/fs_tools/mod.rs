@@ -26,6 +26,7 @@ use gent_extension_api::{
 };
 use serde_json::Value;
 
+use crate::revision;
 use seen::SeenFiles;
 
 /// The extension `@gent/fs-tools`. Its activations share the memory of which file a branch has seen.
@@ -38,6 +39,10 @@ impl Extension for FsTools {
     #[expect(clippy::expect_used, reason = "the id is a constant, tested below")]
     fn id(&self) -> ExtensionId {
         ExtensionId::parse("@gent/fs-tools").expect("a valid id")
+    }
+
+    fn revision(&self) -> Option<String> {
+        revision()
     }
 
     fn setup(&self, host: &mut dyn Host) -> Result<(), SetupError> {

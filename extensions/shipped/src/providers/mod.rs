@@ -27,6 +27,7 @@ mod test_messages;
 
 pub use demo::{DEMO_PROMPT, REPORT_FILE, is_demo_command};
 
+use crate::revision;
 use http::Http;
 
 /// The providers whose drivers ship with gent, in the order in which a default model is looked for.
@@ -101,6 +102,10 @@ impl Extension for DriverExtension {
     #[expect(clippy::expect_used, reason = "the four ids above are constants; a test parses each")]
     fn id(&self) -> ExtensionId {
         ExtensionId::parse(self.id).expect("a constant extension id")
+    }
+
+    fn revision(&self) -> Option<String> {
+        revision()
     }
 
     fn setup(&self, host: &mut dyn Host) -> Result<(), SetupError> {

@@ -182,6 +182,7 @@ impl Evidence {
         }
         let was_cut = asked.is_empty();
         ensure!(asked.len() <= 1, "it was asked {} times", asked.len());
+        ensure!(answered.len() == asked.len(), "it was answered {} times", answered.len());
         ensure!(self.was_killed || !was_cut, "nobody was asked");
         let has_run = self.ran.iter().any(|id| id == "c2");
         let end = self.after.ends("c2").first().map(|(at, ..)| *at);

@@ -1,4 +1,4 @@
-//! Owns the places where a test stops, breaks or kills a debug build. A release build has none of them.
+//! Owns the places where a test stops, breaks, kills or listens to a debug build. A release build has none of them.
 //! Never does anything unless `arm` was called.
 //! Tested below and by the crash tests.
 
@@ -18,6 +18,8 @@ enum Action {
     Panic,
     /// Fails, where the place can fail.
     Error,
+    /// Adds a line to the file at every hit: the detail, or the name of a place without one.
+    Log(PathBuf),
 }
 
 #[derive(Debug)]
@@ -34,7 +36,8 @@ static ANY: AtomicBool = AtomicBool::new(false);
 static ARMED: Mutex<Vec<Armed>> = Mutex::new(Vec::new());
 
 /// Arms failpoints: `name[@N]=stop:FILE`, `name[@N]=panic` or `name[@N]=error`, joined by commas. It acts once, on
-/// the N-th hit (the first without `@N`). In a release build it says that there are none.
+/// the N-th hit (the first without `@N`). `name=log:FILE` acts on every hit. In a release build it says that there are
+/// none.
 pub fn arm(spec: &str) -> Result<(), String> {
     arm_on(spec, None)
 }
@@ -59,7 +62,8 @@ fn arm_on(spec: &str, thread: Option<ThreadId>) -> Result<(), String> {
 }
 
 fn parse(entry: &str) -> Result<Armed, String> {
-    let form = || format!("failpoint {entry:?} must be name[@N]=stop:FILE, =panic or =error");
+    let form =
+        || format!("failpoint {entry:?} must be name[@N]=stop:FILE, =panic or =error, or name=log:FILE");
     let (place, action) = entry.trim().split_once('=').ok_or_else(form)?;
     let (name, left) = match place.split_once('@') {
         Some((name, count)) => (name, count.parse().ok().filter(|n| *n > 0).ok_or_else(form)?),
@@ -67,6 +71,7 @@ fn parse(entry: &str) -> Result<Armed, String> {
     };
     let action = match action.split_once(':') {
         Some(("stop", file)) if !file.is_empty() => Action::Stop(file.into()),
+        Some(("log", file)) if !file.is_empty() && !place.contains('@') => Action::Log(file.into()),
         None if action == "panic" => Action::Panic,
         None if action == "error" => Action::Error,
         Some(_) | None => return Err(form()),
@@ -79,9 +84,8 @@ pub fn hit(name: &str, detail: Option<&str>) -> bool {
     if !ANY.load(Ordering::Relaxed) {
         return false;
     }
-    let narrowed = detail.map(|detail| format!("{name}:{detail}"));
-    match take(name, narrowed.as_deref()) {
-        None => false,
+    match take(name, detail) {
+        None | Some(Action::Log(_)) => false,
         Some(Action::Error) => true,
         Some(Action::Stop(file)) => stop(&file),
         #[expect(clippy::panic, reason = "a test asked for it; release builds cannot be armed")]
@@ -89,14 +93,21 @@ pub fn hit(name: &str, detail: Option<&str>) -> bool {
     }
 }
 
-fn take(name: &str, narrowed: Option<&str>) -> Option<Action> {
+fn take(name: &str, detail: Option<&str>) -> Option<Action> {
+    let narrowed = detail.map(|detail| format!("{name}:{detail}"));
     let mut armed = ARMED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let (mut action, here) = (None, std::thread::current().id());
     for point in armed.iter_mut() {
         if point.thread.is_some_and(|thread| thread != here) {
             continue;
         }
-        if (point.name == name || Some(point.name.as_str()) == narrowed) && point.left > 0 {
+        if point.name != name && Some(&point.name) != narrowed.as_ref() {
+            continue;
+        }
+        if let Action::Log(file) = &point.action {
+            // Under the lock: lines of two threads do not mix.
+            log(file, detail.unwrap_or(name));
+        } else if point.left > 0 {
             point.left -= 1;
             if point.left == 0 && action.is_none() {
                 action = Some(point.action.clone());
@@ -104,6 +115,13 @@ fn take(name: &str, narrowed: Option<&str>) -> Option<Action> {
         }
     }
     action
+}
+
+fn log(file: &PathBuf, line: &str) {
+    let told = OpenOptions::new().append(true).create(true).open(file);
+    if let Err(error) = told.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes())) {
+        tracing::error!(%error, "failpoint.unlogged");
+    }
 }
 
 fn stop(file: &PathBuf) -> ! {
@@ -163,9 +181,20 @@ mod tests {
 
     #[test]
     fn a_malformed_failpoint_is_refused_with_its_form() {
-        for bad in ["x", "x=go", "x@0=panic", "x=stop:", "x@n=error"] {
+        for bad in ["x", "x=go", "x@0=panic", "x=stop:", "x@n=error", "x=log:", "x@2=log:f"] {
             assert!(arm(bad).unwrap_err().contains("name[@N]"), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_logged_failpoint_notes_every_hit_and_changes_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("hits");
+        arm(&format!("test.logged=log:{},test.logged:b=error", file.display())).unwrap();
+        assert!(!hit("test.logged", Some("a")));
+        assert!(hit("test.logged", Some("b")));
+        assert!(!hit("test.logged", None));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "a\nb\ntest.logged\n");
     }
 
     #[test]

@@ -17,18 +17,26 @@
 //! | `branch.open` | the next epoch + what a death left: attempts and run of the turn row, its deltas removed |
 //! | `branch.admit` | receipt and cancel looked up, else message + `MessageReceived` + turn row, or a queue item |
 //! | `branch.takeNext` | queue item removed + message + `MessageReceived` + turn row |
-//! | `branch.cancel` | outcome of the order + cancel of the named message, each looked up first |
-//! | `branch.putAside` | the turn row, drained |
-//! | `branch.receipt` | settled mark + `ErrorOccurred`, where there is one + `TurnCompleted`, or neither when it was settled; turn row and deltas removed |
+//! | `branch.steer` | outcome of the order + queue item; nothing for a message that waits, is stored or is stopped |
+//! | `branch.answer` | the shown question answered + `InteractionResolved` + the next one shown, `InteractionPresented` |
+//! | `branch.cancel` | outcome of the order + cancel of the named message, each looked up first + a steer it names taken back |
+//! | `branch.dequeue` | a follow-up's queue item removed |
+//! | `branch.drain` | outcome looked up, else all queue items removed + outcome |
+//! | `branch.park` | the turn row, parked; nothing where the answer or a cancel has come |
+//! | `branch.putAside` | the turn row, drained + what it waits for, told once |
+//! | `branch.receipt` | results of calls without an end + questions closed, the shown one as dismissed + settled mark + `ErrorOccurred`, where there is one + `TurnCompleted`, or neither when it was settled; turn row and deltas removed |
+//! | `question.ask` | binding of the call + question, shown with `InteractionPresented` or waiting; or the answer it has, taken |
 //! | `turn.notices` | `ErrorOccurred` notices |
+//! | `turn.joinSteers` | what the step before left to store + turn row + queue items of steers removed + their messages, each with `MessageReceived` |
 //! | `turn.project` | boundary messages + turn row + `ModelContextProjected` + `StreamStarted` |
 //! | `turn.modelAttempt` | one more of a turn's counted requests, or none |
 //! | `turn.retry` | `ProviderRetrying` |
 //! | `turn.delta` | one `StreamChunk`, a perishable row |
 //! | `turn.streamEnd` | `StreamEnded` + metrics + `ErrorOccurred`, where it broke + assistant message + results of calls that do not run + their events + turn row; the step's deltas removed |
-//! | `turn.toolStart`, `turn.toolEnd` | the call's event |
+//! | `turn.toolStart` | `ToolCallStarted` of a call that had to wait, for a place or an answer |
+//! | `turn.toolEnd` | the call's end with its whole result |
 //! | `turn.messages` | tool message or instruction + `MessageReceived` + turn row |
-//! | `turn.settle` | tool message of calls that a death cut + their events + turn row |
+//! | `turn.settle` | tool message of calls that a death cut + their events + turn row; or, while a call has or waits for an answer, the ends of the others that were cut |
 //!
 //! `WriteTxn::append` alone makes an envelope; after COMMIT the writer hands the envelopes of a group to the
 //! [`Publisher`], in order, and only then answers the callers.

@@ -23,10 +23,14 @@ use super::scenario::Scenario;
 /// Bytes that are gathered before a write, where no delay is asked for.
 const WRITE_BYTES: usize = 16 << 10;
 
+/// Answers by what a whole request says; none leaves it to the script.
+type Rule = fn(&Body) -> Option<Answer>;
+
 /// How a scripted server is set up.
 #[derive(Debug, Default)]
 pub struct Scripted {
     script: Script,
+    rule: Option<Rule>,
     key: Option<String>,
     port: u16,
 }
@@ -35,6 +39,12 @@ impl Scripted {
     /// A server that answers with `script`.
     pub fn new(script: Script) -> Self {
         Self { script, ..Self::default() }
+    }
+
+    /// Asks this rule before the script, so that a request which is repeated after a restart is answered as before.
+    pub fn ruled_by(mut self, rule: Rule) -> Self {
+        self.rule = Some(rule);
+        self
     }
 
     /// Refuses every request that does not come with this key.
@@ -55,6 +65,7 @@ impl Scripted {
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             book: Mutex::new(Book::new(self.script)),
+            rule: self.rule,
             gates: Gates::default(),
             log: Log::new(),
             key: self.key,
@@ -105,6 +116,7 @@ impl Drop for ScriptedServer {
 
 struct Shared {
     book: Mutex<Book>,
+    rule: Option<Rule>,
     gates: Gates,
     log: Log,
     key: Option<String>,
@@ -213,10 +225,10 @@ async fn answer(
     let key = given_key(&request).map(str::to_owned);
     let body = Body(serde_json::from_slice(&request.body).unwrap_or(Value::Null));
     let scenario = Scenario::of(api, &body);
-    let answer = {
+    let answer = shared.rule.and_then(|rule| rule(&body)).unwrap_or_else(|| {
         let mut book = shared.book.lock().unwrap_or_else(PoisonError::into_inner);
         book.answer(&body.last_user(api), scenario.clone())
-    };
+    });
     let (id, round) = scenario.map(|scenario| (scenario.id, scenario.round)).unwrap_or_default();
     let logged = shared.log.push(Arrived {
         api,

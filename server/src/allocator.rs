@@ -7,10 +7,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// One arena for a dozen threads: memory that one thread freed serves another. Fixed thresholds, above the body of a
-/// large request: by itself the allocator raises them after the first large block, and keeps tens of megabytes.
+/// One arena for a dozen threads: memory that one thread freed serves another. Fixed thresholds: by itself the allocator
+/// raises them after the first large block, and keeps tens of megabytes. Blocks from 256 KiB on are given back at once,
+/// so that answers which a client never reads leave nothing between smaller blocks.
 pub(crate) const SETTINGS: [(&str, &str); 3] =
-    [("MALLOC_ARENA_MAX", "1"), ("MALLOC_TRIM_THRESHOLD_", "1048576"), ("MALLOC_MMAP_THRESHOLD_", "1048576")];
+    [("MALLOC_ARENA_MAX", "1"), ("MALLOC_TRIM_THRESHOLD_", "1048576"), ("MALLOC_MMAP_THRESHOLD_", "262144")];
 
 /// True where the allocator reads these settings and nobody has made them.
 fn is_due(variable: impl Fn(&str) -> Option<OsString>) -> bool {

@@ -17,6 +17,8 @@ pub const FOLLOW_UPS: usize = 10;
 pub const STEERS: usize = 32;
 /// Bytes of text and facts of one question. Beyond it the question fails and the call is told.
 pub const QUESTION_BYTES: usize = 64 * 1024;
+/// Bytes of an answer's notes and edited text. Beyond it: `LimitExceeded`, the question stays open.
+pub const ANSWER_TEXT_BYTES: usize = 1024 * 1024;
 /// Re-sends of a command to a branch that moved or died. Beyond it: `Busy`.
 pub const RESENDS: u32 = 8;
 /// Deaths of one branch's actor within [`DEATH_WINDOW`] that make it `Faulted`.

@@ -14,7 +14,7 @@ use crate::branch::{
     SubmitKind,
 };
 use crate::error::EngineError;
-use crate::limits::PROMPT_BYTES;
+use crate::limits::{ANSWER_TEXT_BYTES, PROMPT_BYTES};
 use crate::process::session_environment;
 
 impl Engine {
@@ -165,6 +165,18 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let (key, _) = self.branch_of(workspace, &answer.session_id, &answer.branch_id).await?;
         let RespondInteraction { request_id: question, decision, .. } = answer;
+        let texts = [&decision.notes, &decision.edited_content];
+        let bytes: usize = texts.iter().map(|text| text.as_ref().map_or(0, String::len)).sum();
+        if bytes > ANSWER_TEXT_BYTES {
+            return Err(EngineError::LimitExceeded {
+                limit: "answerTextBytes",
+                max: u64::try_from(ANSWER_TEXT_BYTES).unwrap_or(u64::MAX),
+                message: format!(
+                    "the answer has {bytes} bytes of text, {ANSWER_TEXT_BYTES} are allowed: put the text in a file and \
+                     name it"
+                ),
+            });
+        }
         let ordered = self.order(&key, Lane::Control, true, None, |permit| Answer {
             question: question.clone(),
             decision: decision.clone(),

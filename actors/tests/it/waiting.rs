@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use gent_protocol::{ActorState, GetSnapshot, ListActors, PageParams, RuntimeState};
+use gent_actors::EngineError;
+use gent_protocol::{
+    ActorState, GetSnapshot, ListActors, PageParams, QuestionDecision, RespondInteraction, RuntimeState,
+};
 use serde_json::json;
 
 use crate::rig::{Rig, calls_with, text};
@@ -49,4 +52,22 @@ async fn a_turn_that_waits_for_a_day_is_nothing_but_rows_and_goes_on_at_its_answ
     let trace = rig.trace().await;
     assert!(trace.contains("InteractionPresented InteractionResolved TS(c1) TOK(c1)"), "{trace}");
     assert!(trace.ends_with(" TC()"), "{trace}");
+}
+
+#[actix::test]
+async fn an_answer_larger_than_its_bound_is_refused_and_the_question_stays() {
+    let ask = calls_with(&[("c1", "ask", json!({ "ask": ["may I?"] }))]);
+    let rig = Rig::still(vec![ask, text("thanks")]).await;
+    rig.post("hi").await.unwrap();
+    let question = rig.question(1).await;
+    let answer = |notes: String| RespondInteraction {
+        request_id: question.clone(),
+        session_id: rig.session.session_id.clone(),
+        branch_id: rig.session.branch_id.clone(),
+        decision: QuestionDecision { approved: true, notes: Some(notes), edited_content: None },
+    };
+    let refused = rig.engine.respond(&rig.workspace, answer("x".repeat(1024 * 1024 + 1))).await.unwrap_err();
+    assert!(matches!(refused, EngineError::LimitExceeded { limit: "answerTextBytes", .. }), "{refused}");
+    rig.engine.respond(&rig.workspace, answer("x".repeat(1024 * 1024))).await.unwrap();
+    rig.ended(1).await;
 }

@@ -43,6 +43,7 @@ impl Judge {
         }
         // Last: what a program does says more than what it does it to.
         self.files(&call);
+        self.whole_trees(&call);
     }
 
     /// The same command with other words: what a wrapper runs.

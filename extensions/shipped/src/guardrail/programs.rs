@@ -30,6 +30,36 @@ const RUNS_BY_OPTION: &[(&str, &[char], &[&str])] = &[
     ("gmake", &[], &["eval"]),
 ];
 
+/// Programs that run the rest of their words, and whose options are not worth reading.
+const RUNS_OTHERS: &[&str] = &[
+    "unshare",
+    "nsenter",
+    "setpriv",
+    "prlimit",
+    "choom",
+    "capsh",
+    "debconf",
+    "start-stop-daemon",
+    "run-parts",
+    "runuser",
+    "bwrap",
+    "firejail",
+    "cpulimit",
+    "numactl",
+];
+
+/// Programs that read or copy whole trees.
+const READS_TREES: &[&str] = &[
+    "grep", "egrep", "fgrep", "rg", "ag", "ack", "find", "fd", "tar", "gtar", "zip", "7z", "cp", "ln",
+    "rsync", "scp", "diff",
+];
+
+/// Words that mean everything of a person, or of the machine.
+const WHOLE_TREES: &[&str] = &[
+    "~", "~/", "~/.", "$HOME", "${HOME}", "$HOME/", "${HOME}/", "/", "/.", "/home", "/home/", "/root",
+    "/root/", "/Users",
+];
+
 /// Clients of databases whose words and input are SQL.
 const SQL_CLIENTS: &[&str] =
     &["psql", "mysql", "mariadb", "sqlite3", "sqlite", "duckdb", "pgcli", "mycli", "cockroach"];
@@ -50,7 +80,15 @@ impl Judge {
                 self.not_understood(call.segment, "has an option that runs another program");
             }
         }
+        let is_loader = call.name.starts_with("ld-linux") || call.name.starts_with("ld-musl");
+        if RUNS_OTHERS.contains(&call.name) || is_loader {
+            self.not_understood(call.segment, "runs another program, which is not looked at");
+        }
         match call.name {
+            "make" | "gmake" => self.make(call),
+            "tar" | "gtar" if has_long(call.arguments, &["remove-files"]) => {
+                self.find(Class::Destructive, call.segment, "removes the files that it packs");
+            }
             "rsync" => self.rsync(call),
             "shopt"
                 if call.arguments.iter().any(|word| word.is_dynamic() || word.prefix == "expand_aliases") =>
@@ -70,11 +108,39 @@ impl Judge {
         }
     }
 
+    /// A program that reads or copies whole trees, and a tree that holds everything of a person.
+    pub(super) fn whole_trees(&mut self, call: &Call<'_>) {
+        let is_whole = |word: &Word| WHOLE_TREES.contains(&word.raw.trim_matches('"'));
+        if READS_TREES.contains(&call.name) && call.arguments.iter().any(is_whole) {
+            self.find(Class::Sensitive, call.segment, "reaches everything of the user, secrets among it");
+        }
+    }
+
     fn rm(&mut self, call: &Call<'_>) {
         if options::has(call.arguments, &['r', 'R', 'f'], &["recursive", "force"]) {
             self.find(Class::Destructive, call.segment, "removes files recursively or without asking");
         } else if options::has_hidden(call.arguments) {
             self.not_understood(call.segment, HIDDEN_OPTION);
+        }
+    }
+
+    /// A makefile from standard input or from a substitution is code of this command, not of the project.
+    fn make(&mut self, call: &Call<'_>) {
+        let is_given = |text: &str| text.is_empty() || text == "-" || text.starts_with("/dev/");
+        let from_here = call.arguments.iter().enumerate().any(|(at, word)| {
+            let names = |text: &str| matches!(text, "-f" | "--file" | "--makefile");
+            let value_of = at.checked_sub(1).and_then(|before| call.arguments.get(before));
+            let is_value = value_of.is_some_and(|before| names(before.prefix.as_str()));
+            let attached = word
+                .prefix
+                .strip_prefix("--file=")
+                .or_else(|| word.prefix.strip_prefix("--makefile="))
+                .or_else(|| word.prefix.strip_prefix("-f").filter(|rest| !rest.is_empty()));
+            (is_value && (word.is_dynamic() || is_given(&word.prefix)))
+                || attached.is_some_and(|rest| word.is_dynamic() || is_given(rest))
+        });
+        if from_here {
+            self.not_understood(call.segment, "takes its rules from elsewhere than a file of the project");
         }
     }
 

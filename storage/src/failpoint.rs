@@ -47,6 +47,15 @@ pub fn arm_here(spec: &str) -> Result<(), String> {
     arm_on(spec, Some(std::thread::current().id()))
 }
 
+/// Takes back what was armed on the calling thread alone; says how many of it have acted.
+pub fn disarm_here() -> usize {
+    let here = std::thread::current().id();
+    let mut armed = ARMED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let n_acted = armed.iter().filter(|point| point.thread == Some(here) && point.left == 0).count();
+    armed.retain(|point| point.thread != Some(here));
+    n_acted
+}
+
 fn arm_on(spec: &str, thread: Option<ThreadId>) -> Result<(), String> {
     if !cfg!(debug_assertions) {
         return Err("this build has no failpoints".to_owned());
@@ -177,6 +186,14 @@ mod tests {
         arm_here("test.here=error").unwrap();
         assert!(!std::thread::spawn(|| hit("test.here", None)).join().unwrap());
         assert!(hit("test.here", None));
+    }
+
+    #[test]
+    fn a_failpoint_of_one_thread_can_be_taken_back() {
+        arm_here("test.back=error,test.acts=error").unwrap();
+        assert!(hit("test.acts", None));
+        assert_eq!(disarm_here(), 1);
+        assert!(!hit("test.back", None));
     }
 
     #[test]

@@ -130,8 +130,8 @@ pub enum Answered {
 }
 
 /// Stores a question and shows it, or lets it wait behind the one that is shown. The same ask with the same question is
-/// known; with another question the old one is closed. Kept answers of earlier steps are closed with it: their calls have
-/// ended, or a later step could not ask.
+/// known; with another question the old one is closed. All of earlier steps are closed with it: their calls have ended, or a
+/// later step could not ask.
 pub fn question_ask(txn: &mut WriteTxn<'_>, new: &NewQuestion) -> Result<Asked, StoreError> {
     let question_json = to_json(&new.question)?;
     let mut known = None;
@@ -146,7 +146,7 @@ pub fn question_ask(txn: &mut WriteTxn<'_>, new: &NewQuestion) -> Result<Asked, 
             |row: &QuestionRow| row.question == new.question || columns.question_json == question_json;
         if is_same_ask && open.row.as_ref().is_some_and(is_same_question) {
             known = open.row.map(|row| row.request_id);
-        } else if is_same_ask || (!is_of_message && columns.status == QuestionStatus::Taken.as_str()) {
+        } else if is_same_ask || !is_of_message {
             close_row(txn, columns, new.at)?;
         }
     }

@@ -157,7 +157,8 @@ pub(super) fn is_unanswered(txn: &mut WriteTxn<'_>, row: &TurnRow) -> Result<boo
     let assistant = assistant_message_id(&row.message_id, row.step);
     let questions = questions_of_step(txn, &row.branch_id, &assistant)?;
     let has = |status: QuestionStatus| questions.iter().any(|question| question.status == status);
-    Ok(has(QuestionStatus::Shown) && !has(QuestionStatus::Answered))
+    let waits = has(QuestionStatus::Shown) || has(QuestionStatus::Waiting);
+    Ok(waits && !has(QuestionStatus::Answered))
 }
 
 /// The queue wakes the branch when an item asks for it, or when the branch has lived before.

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use gent_protocol::{MessageId, Millis, ToolCall, ToolCallId, assistant_message_id, continuation_message_id};
 use gent_storage::{
-    QuestionStatus, StoreError, TurnRow, WriteTxn, bindings_get, questions_of_step, turn_put,
+    QuestionStatus, StoreError, TurnRow, WriteTxn, bindings_get, question_close, questions_of_step, turn_put,
 };
 use serde_json::Value;
 
@@ -118,6 +118,10 @@ fn take_stock(
         return Ok(Stock::Settled(settle(txn, key, row, at, &HashMap::new())?.map(Box::new)));
     }
     let mut known = Known::default();
+    // What a call that has ended asked is over, also where the call was never told that the question is stored.
+    for question in questions.iter().filter(|row| step.has_ended(&row.call)) {
+        question_close(txn, &question.request_id, at)?;
+    }
     for call in &step.calls {
         match step.recorded(call) {
             Some(Ok(outcome)) => drop(known.ended.insert(call.id.clone(), outcome)),

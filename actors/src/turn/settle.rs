@@ -100,6 +100,11 @@ pub(crate) fn settle(
 }
 
 impl OpenStep {
+    /// A call's end is recorded.
+    pub(crate) fn has_ended(&self, call: &ToolCallId) -> bool {
+        self.recorded.iter().any(|terminal| terminal.call == *call)
+    }
+
     /// The recorded result of a call, if it has one. Fails with the call whose record cannot be read.
     pub(crate) fn recorded(&self, call: &ToolCall) -> Option<Result<ToolOutcome, ToolCallId>> {
         let terminal = self.recorded.iter().find(|terminal| terminal.call == call.id)?;

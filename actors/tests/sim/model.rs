@@ -171,15 +171,11 @@ fn complaint(request: &ModelRequest) -> Option<String> {
                     }
                     open.insert(call.id.clone());
                 }
-                Part::ToolResult(outcome) => {
-                    if !open.remove(&outcome.id) {
-                        return Some(format!("a result of {} without its call, or a second one", outcome.id));
-                    }
+                Part::ToolResult(outcome) if !open.remove(&outcome.id) => {
+                    return Some(format!("a result of {} without its call, or a second one", outcome.id));
                 }
-                Part::Text { text, .. } if text.starts_with("say ") => {
-                    if !said.insert(text.clone()) {
-                        return Some(format!("{text:?} is in a request twice"));
-                    }
+                Part::Text { text, .. } if text.starts_with("say ") && !said.insert(text.clone()) => {
+                    return Some(format!("{text:?} is in a request twice"));
                 }
                 _ => {}
             }

@@ -37,9 +37,7 @@ impl Run {
                 self.answer_shown(branch);
             }
             later(ROUND).await;
-            if self.unrest().is_none() {
-                return None;
-            }
+            self.unrest()?;
         }
         self.unrest()
     }

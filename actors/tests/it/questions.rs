@@ -4,11 +4,12 @@ use futures_util::join;
 use gent_actors::EngineError;
 use gent_extension_api::{ToolError, tool_fn};
 use gent_protocol::{InteractionRequestId, QuestionDecision, RespondInteraction};
+use gent_storage::failpoint::arm_here;
 use gent_storage::question_answer;
 use serde_json::Value;
 
 use crate::asker::{Runs, answers, asks, asks_beside, decision, declare, rest, rig_that_asks};
-use crate::rig::{Gate, Rig, Setup, in_time, text};
+use crate::rig::{Gate, Rig, Setup, in_time, text, yields};
 
 /// Answers with words.
 async fn say(rig: &Rig, question: &InteractionRequestId, approved: bool, notes: &str) {
@@ -281,4 +282,24 @@ async fn a_turn_that_fails_dismisses_its_question_f14() {
     assert_eq!(rig.shown().await, (None, false));
     assert!(is_mismatch(rig.respond(&question, true).await, None));
     rig.send("s", "again").await.unwrap();
+}
+
+#[actix::test]
+async fn an_answer_to_a_call_that_has_ended_lets_the_turn_wait_for_the_next_question() {
+    let script = vec![asks(&[("c1", &["one?"]), ("c2", &["two?"])]), text("done")];
+    let (rig, runs) = rig_that_asks(script).await;
+    // The question is stored, its call is not told so and ends.
+    arm_here("store.after_commit:question.ask=error").unwrap();
+    rig.begin("r");
+    let first = rig.question(1).await;
+    rest().await;
+    say(&rig, &first, true, "go").await;
+    let second = rig.question(2).await;
+    // Not until nothing can move: what goes round always can.
+    yields(1_000).await;
+    assert_eq!(rig.shown().await, (Some(second.clone()), true), "it waits, and does not go round");
+    say(&rig, &second, true, "go").await;
+    rig.ended(1).await;
+    assert_eq!(runs.began(), ["c1", "c2", "c2"], "the call that has ended does not run again");
+    assert!(rig.trace().await.ends_with("MR(r:assistant:2) TC()"));
 }

@@ -1,8 +1,8 @@
 //! Owns the engine of a run: its store, its clock, its branches, how it is killed, stopped and started again.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gent_actors::{Engine, EngineConfig, Env, Hub, ProcessPlace, Settings, Source, StandingApproval};
@@ -14,6 +14,8 @@ use gent_storage::{
     Location, Mode, Published, QueueItem, QueueKind, ReadTxn, Store, StoreConfig, StoreError, StoredMessage,
     Synchronous, TurnRow, event_last, events_after, messages_before, question_shown, queue_items, turn_get,
 };
+
+use tokio_util::sync::CancellationToken;
 
 use crate::model::{Script, Scripted};
 use crate::tools::{Seen, Set};
@@ -38,15 +40,29 @@ impl StandingApproval for NoApproval {
 }
 
 /// The runtime's held clock; each look at the wall clock is later than the one before, ids count up.
-struct HeldClock {
+pub(crate) struct HeldClock {
     origin: tokio::time::Instant,
     looks: AtomicI64,
+    bound: Mutex<(i64, CancellationToken)>,
     ids: AtomicU64,
+}
+impl HeldClock {
+    /// Fires when the clock has been looked at so often.
+    pub(crate) fn bound(&self, looks: i64) -> CancellationToken {
+        let fires = CancellationToken::new();
+        *self.bound.lock().unwrap() = (looks, fires.clone());
+        fires
+    }
 }
 impl Source for HeldClock {
     fn now(&self) -> Millis {
         let since = i64::try_from(self.monotonic().as_millis()).unwrap();
-        Millis(1_700_000_000_000 + since + self.looks.fetch_add(1, Ordering::Relaxed))
+        let looks = self.looks.fetch_add(1, Ordering::Relaxed);
+        let bound = self.bound.lock().unwrap();
+        if looks >= bound.0 {
+            bound.1.cancel();
+        }
+        Millis(1_700_000_000_000 + since + looks)
     }
     fn monotonic(&self) -> Duration {
         self.origin.elapsed()
@@ -79,6 +95,7 @@ impl Rows {
 
 /// An engine with its branches, each in a session of its own.
 pub(crate) struct World {
+    pub(crate) clock: Arc<HeldClock>,
     pub(crate) engine: Engine,
     pub(crate) store: Store,
     pub(crate) script: Script,
@@ -94,8 +111,13 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn new(seed: u64, n_branches: usize, branch_idle: Duration) -> Self {
         let script = Script::new(seed);
-        let (looks, ids) = (AtomicI64::new(0), AtomicU64::new(0));
-        let env = Env::of(Arc::new(HeldClock { origin: tokio::time::Instant::now(), looks, ids }));
+        let clock = Arc::new(HeldClock {
+            origin: tokio::time::Instant::now(),
+            looks: AtomicI64::new(0),
+            bound: Mutex::new((i64::MAX, CancellationToken::new())),
+            ids: AtomicU64::new(0),
+        });
+        let env = Env::of(Arc::clone(&clock) as Arc<dyn Source>);
         let (place, seen) = (tempfile::tempdir().unwrap(), Arc::default());
         let (engine, store) = start(&script, &seen, &env, branch_idle, place.path(), 1);
         let workspace = WorkspaceId::parse("0".repeat(64)).unwrap();
@@ -104,7 +126,7 @@ impl World {
             let create = CreateSession { cwd: Some("/".into()), ..CreateSession::default() };
             branches.push(engine.session_create(&workspace, create).await.unwrap());
         }
-        Self { engine, store, script, seen, workspace, branches, n_starts: 1, env, branch_idle, place }
+        Self { clock, engine, store, script, seen, workspace, branches, n_starts: 1, env, branch_idle, place }
     }
 
     /// Kills the engine, or stops it in good order, and starts another one over its rows.
